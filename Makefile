@@ -1,0 +1,72 @@
+# Everything a newcomer needs: `make demo` and `make test` set up all they use themselves.
+#
+#     make test PYTHON=python3.13 ARGS="-k replay"
+
+PYTHON ?= python3
+ARGS ?=
+
+# The default interpreter has .venv; any other one that is named has a folder of its own.
+ifeq ($(PYTHON),python3)
+VENV ?= .venv
+else
+VENV ?= .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+endif
+VLLM_VENV ?= .cache/vllm
+BINARIES := $(CURDIR)/.cache/debian
+BIN := $(VENV)/bin
+
+export PYTHON
+export PATH := $(PATH):$(BINARIES)/usr/bin
+export SERVING_WATCHDOG_BINARIES := $(BINARIES)/usr/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test check format bench test-vllm run-setup dev-setup binaries clean
+
+help:
+	@echo 'make demo       the incident on a simulated server, watched by the real daemon (a minute)'
+	@echo 'make test       the tests; ARGS="-k words" picks some'
+	@echo 'make check      what CI runs: format, lint, types, import rules, tests'
+	@echo 'make format     format the code, mend what ruff can mend, refresh the table of files'
+	@echo 'make bench      what a round costs, beside the library parse of the same pages'
+	@echo 'make test-vllm  the tests against a real vLLM on the CPU (installs 3.5 GB)'
+	@echo 'make clean      remove what make made'
+	@echo 'Each takes PYTHON=python3.13 to use another interpreter than python3.'
+
+demo: run-setup
+	@$(BIN)/watchdog demo $(ARGS)
+
+test: dev-setup binaries
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: dev-setup binaries
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest $(ARGS)
+
+format: dev-setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/python tools/file_table.py
+
+bench: dev-setup
+	@$(BIN)/python bench/bench.py $(ARGS)
+
+test-vllm: dev-setup binaries
+	@tools/setup.sh $(VLLM_VENV) bare
+	@tools/vllm/install.sh $(VLLM_VENV)
+	@VLLM_VENV=$(VLLM_VENV) $(BIN)/python -m pytest tests/vllm $(ARGS)
+
+run-setup:
+	@tools/setup.sh $(VENV) run
+
+dev-setup:
+	@tools/setup.sh $(VENV) dev
+
+binaries:
+	@tools/binaries.sh $(BINARIES)
+
+clean:
+	rm -rf .venv .venv-* .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
