@@ -1,0 +1,47 @@
+"""
+Checks judge windows into findings; they read nothing and know no clock.
+
+A check is a frozen dataclass: its fields are its limits (the keys of its section in the
+config), and `step(state, window, now) -> (state, findings)` is its one verb, called once for
+each window of each subject of its kind (`about`). The state is small, made of plain numbers,
+and belongs to the check alone. To add one, write the file, its test and the runbook of its
+alert, and name it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from watchdog.checks.acceptance_length import AcceptanceLength
+from watchdog.checks.counters import Counters
+from watchdog.checks.declared_length import DeclaredLength
+from watchdog.checks.draft_shape import DraftShape
+from watchdog.checks.drafting import Drafting
+from watchdog.checks.progress import Progress
+from watchdog.checks.serving import Serving
+from watchdog.checks.step_time import StepTime
+from watchdog.domain.finding import Finding
+from watchdog.domain.history import Window
+
+
+class Check(Protocol):
+    """One question; `about` says of which kind of subject: "target" or "engine"."""
+
+    about: str
+
+    def step(self, state: Any, window: Window, now: float) -> tuple[Any, list[Finding]]:
+        """Judge one window; state is None at first."""
+        ...
+
+
+CHECKS: Mapping[str, Callable[..., Any]] = {
+    "serving": Serving,
+    "progress": Progress,
+    "acceptance_length": AcceptanceLength,
+    "declared_length": DeclaredLength,
+    "drafting": Drafting,
+    "draft_shape": DraftShape,
+    "counters": Counters,
+    "step_time": StepTime,
+}

@@ -1,0 +1,168 @@
+"""
+Does speculative decoding gain tokens, or is the drafter dead?
+
+The score is Page's CUSUM on position 0: log-odds of "dead" (position 0 accepted at `dead`)
+against "the worst healthy traffic" (accepted at `floor`), discounted for the drafts of one
+request being alike. Its floor is configuration and is never learned: a drafter that was dead
+from the first day would teach it. Silence never resolves; only healthy drafts do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.acceptance_words import Case
+from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.history import Window
+from watchdog.domain.profile import Profile
+
+
+class State(NamedTuple):
+    """What is carried from window to window; plain numbers, so that a store can keep it."""
+
+    score: float = 0.0  # log-odds, 0 to 3 x alarm
+    dead_since: float | None = None
+    since: Decode = NOTHING  # evidence since the score left zero
+    since_at: float = 0.0
+    clear: Decode = NOTHING  # healthy evidence while called dead
+    recent: Decode = NOTHING
+    recent_at: float = 0.0
+    effective: float = 0.0  # effective drafts of this life
+    newest: float | None = None  # when the newest draft was seen
+    reset_at: float | None = None
+    proof: Decode = NOTHING  # what proved it dead; kept over a reset
+    proof_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class AcceptanceLength:
+    """Fields are limits: ratios 0 to 1, log-odds, effective drafts, requests, seconds."""
+
+    about: ClassVar[str] = "engine"
+
+    icc: float = 0.10
+    dead: float = 0.06
+    floor: float = 0.20
+    alarm: float = 6.0
+    min_requests: float = 3.0
+    clear_effective: float = 30.0
+    clear_at: float = 0.30
+    min_effective: float = 30.0
+    max_age: float = field(default=86400.0, metadata={"unit": "seconds"})
+    least_coverage: float = 0.5
+    witness_margin: float = 0.5
+
+    def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
+        """Judge one window of one engine."""
+        state = state or State(recent_at=now)
+        if window.seconds is None:
+            state = _new_life(state, now, reset=window.reset)
+        elif window.decode.real_drafts > 0:
+            state = self._drafted(state, window.decode, window.profile, now)
+        return state, [self._judge(state, window, now)]
+
+    def _drafted(self, state: State, d: Decode, profile: Profile, now: float) -> State:
+        """Move the score by one window's drafts, and the latch with it."""
+        score = min(3 * self.alarm, max(0.0, state.score + self._log_odds(d)))
+        since, since_at = NOTHING, now
+        if score > 0:
+            since = state.since.then(d)
+            since_at = state.since_at if state.since.seconds else now - d.seconds
+        dead, clear = state.dead_since, state.clear
+        proof, proof_seconds = state.proof, state.proof_seconds
+        if self._proves_dead(score, since, profile):
+            dead, clear = now if dead is None else dead, NOTHING
+            proof, proof_seconds = since, now - since_at
+        recent, recent_at = state.recent.then(d), state.recent_at
+        if dead is not None and not self._proves_dead(score, since, profile):
+            clear = self._healing(clear.then(d))
+            if clear.effective >= self.clear_effective and _first_share(clear) > self.clear_at:
+                recent, recent_at = clear, now - clear.seconds  # what it was before is no news
+                dead, clear = None, NOTHING
+        if recent.effective > 4 * self.min_effective:
+            recent, recent_at = recent.halved(), (recent_at + now) / 2
+        return State(
+            score, dead, since, since_at, clear, recent, recent_at,
+            state.effective + d.effective, now, state.reset_at, proof, proof_seconds,
+        )  # fmt: skip
+
+    def _log_odds(self, d: Decode) -> float:
+        hit = math.log(self.dead / self.floor)
+        miss = math.log((1 - self.dead) / (1 - self.floor))
+        drafts = d.real_drafts
+        accepted = min(d.first_position, drafts)
+        return d.effective / drafts * (accepted * hit + (drafts - accepted) * miss)
+
+    def _proves_dead(self, score: float, since: Decode, profile: Profile) -> bool:
+        return (
+            score >= self.alarm
+            and since.requests >= self.min_requests
+            and not self._drafts_sometimes(since, profile)
+            and not self._contradicted(since)
+        )
+
+    def _healing(self, clear: Decode) -> Decode:
+        return clear if _first_share(clear) > self.floor else NOTHING
+
+    def _drafts_sometimes(self, d: Decode, profile: Profile) -> bool:
+        """n-gram and suffix drafters; an unknown method counts as one where it drafts seldom."""
+        if profile.method is not None:
+            return profile.drafts_sometimes
+        return d.coverage is not None and d.coverage < self.least_coverage
+
+    def _contradicted(self, d: Decode) -> bool:
+        """Whether tokens per step show a gain that the speculation counters do not."""
+        steps, gained = d.tokens_per_step, d.acceptance_length
+        return steps is not None and gained is not None and steps > gained + self.witness_margin
+
+    def _judge(self, state: State, window: Window, now: float) -> Finding:
+        told, seconds = state.recent, now - state.recent_at
+        if state.dead_since is not None:
+            told, seconds = state.proof, state.proof_seconds
+        elif state.score > 0:
+            told, seconds = state.since, now - state.since_at
+        age = 0.0 if state.newest is None else now - state.newest
+        dead_for = 0.0 if state.dead_since is None else now - state.dead_since
+        case = Case(
+            window, told, seconds, age, state.score, self.alarm, self.floor, self.dead,
+            state.effective, self.min_effective, self.min_requests, dead_for,
+            state.dead_since is not None and (state.reset_at or 0.0) > state.dead_since,
+        )  # fmt: skip
+        verdict, conclusive, argue = self._verdict(state, window, case)
+        value = told.acceptance_length
+        return Finding(
+            "SpecDecodeCollapsed", window.subject, verdict, argue, conclusive, value, "tokens"
+        )
+
+    def _verdict(self, state: State, window: Window, case: Case):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        """Choose the verdict, whether it is conclusive, and the argument."""
+        enough = state.effective >= self.min_effective
+        if not window.speculates and state.dead_since is None:
+            return Verdict.OK, True, case.without_speculation
+        if state.dead_since is not None:
+            return Verdict.CRITICAL, True, case.dead_drafter
+        if state.newest is not None and case.age > self.max_age:
+            return Verdict.OK, False, case.stale
+        if state.newest is not None and self._drafts_sometimes(case.told, window.profile):
+            return Verdict.OK, enough, case.sometimes
+        if state.score > 0 and self._contradicted(case.told):
+            return Verdict.UNKNOWN, False, case.contradicted
+        if state.score > 0:
+            return Verdict.UNKNOWN, False, case.leaning
+        return Verdict.OK, enough, case.healthy if enough else case.too_little
+
+
+def _new_life(state: State, now: float, *, reset: bool) -> State:
+    """Forget the evidence of the process that is gone; what was called dead stays so."""
+    return State(
+        dead_since=state.dead_since, recent_at=now, newest=state.newest if reset else None,
+        reset_at=now if reset else state.reset_at, proof=state.proof,
+        proof_seconds=state.proof_seconds,
+    )  # fmt: skip
+
+
+def _first_share(d: Decode) -> float:
+    return d.first_position / d.real_drafts if d.real_drafts > 0 else 0.0

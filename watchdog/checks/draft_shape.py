@@ -1,0 +1,145 @@
+"""
+Are the drafts as deep as configured, and does acceptance fall off a cliff at some depth?
+
+Only for drafters that draft on nearly every step: n-gram drafts are short by nature, and depths
+that vary by batch or request make the same shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from watchdog.domain import wording as w
+from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.history import Window, engine_of
+
+SHALLOW, CLIFF = "SpecDecodeShallowDrafts", "SpecDecodeCliff"
+
+
+class State(NamedTuple):
+    """Two stretches of drafts: a short one for the depth, a long one for the cliff."""
+
+    recent: Decode = NOTHING
+    block: Decode = NOTHING
+    judged: Decode = NOTHING  # the last whole block
+    cliff: int | None = None  # position, of the last block that decided
+
+
+@dataclass(frozen=True)
+class DraftShape:
+    """Fields are limits: shares, effective drafts, requests, drafts."""
+
+    about: ClassVar[str] = "engine"
+
+    shallow: float = 0.75
+    min_effective: float = 30.0
+    min_requests: float = 3.0
+    least_coverage: float = 0.9
+    cliff_least: float = 100.0  # drafts that reached the position before the cliff
+    cliff_z: float = 2.0
+    full_depth: float = 0.9
+    block_drafts: float = 2000.0
+
+    def step(self, state: State | None, window: Window, _now: float) -> tuple[State, list[Finding]]:
+        """Judge one window of one engine."""
+        state = state or State()
+        if window.seconds is None:
+            state = State()
+        elif window.decode.real_drafts > 0:
+            state = self._drafted(state, window)
+        if not state.recent.drafts or not self._fixed_depth(state.recent, window):
+            return state, []
+        return state, [self._judge_depth(state, window), self._judge_cliff(state, window)]
+
+    def _drafted(self, state: State, window: Window) -> State:
+        d = window.decode
+        recent = state.recent.then(d)
+        if recent.effective > 4 * self.min_effective:
+            recent = recent.halved()
+        block, judged, cliff = state.block.then(d), state.judged, state.cliff
+        if block.effective >= self.min_effective and block.requests >= self.min_requests:
+            depth = self._depth(window)
+            full = (block.tokens_per_draft or 0.0) >= self.full_depth * depth
+            found = w.cliff(block, self.cliff_least, self.cliff_z) if full else None
+            if found is not None or block.drafts >= self.block_drafts:
+                judged, cliff, block = block, found, NOTHING
+        return State(recent, block, judged, cliff)
+
+    def _depth(self, window: Window) -> int:
+        return window.profile.depth or window.depth
+
+    def _fixed_depth(self, d: Decode, window: Window) -> bool:
+        if window.profile.method is not None:
+            return window.profile.learned
+        return d.coverage is None or d.coverage >= self.least_coverage
+
+    def _judge_depth(self, state: State, window: Window) -> Finding:
+        recent, depth = state.recent, self._depth(window)
+        drafted = recent.tokens_per_draft
+        enough = recent.effective >= self.min_effective and recent.requests >= self.min_requests
+        low = enough and drafted is not None and drafted < self.shallow * depth
+        verdict = Verdict.WARNING if low else Verdict.OK
+
+        def argue() -> Argument:
+            return _shallow(window, recent, depth, self.shallow, low=low)
+
+        return Finding(SHALLOW, window.subject, verdict, argue, enough, drafted, "tokens")
+
+    def _judge_cliff(self, state: State, window: Window) -> Finding:
+        verdict = Verdict.OK if state.cliff is None else Verdict.WARNING
+        value = None if state.cliff is None else float(state.cliff)
+
+        def argue() -> Argument:
+            return _cliff(window, state)
+
+        return Finding(
+            CLIFF, window.subject, verdict, argue, state.judged.drafts > 0, value, "position"
+        )
+
+
+def _shallow(window: Window, d: Decode, depth: int, limit: float, *, low: bool) -> Argument:
+    who = engine_of(window.subject)
+    seen = f"{w.length(d.tokens_per_draft)} tokens per draft of {depth}"
+    expected = f"at least {limit * depth:.2f} of {depth} draft tokens per draft"
+    proof = w.evidence(d, d.seconds)
+    if not low:
+        return Argument(f"{who}: drafts {seen}", expected, proof)
+    on_page = f"; the page has {window.depth} positions" if window.depth != depth else ""
+    return Argument(
+        f"{who}: drafts are shallow: {seen}{on_page}",
+        expected,
+        proof,
+        ruled_out=(w.padding(d), w.queueing(window.levels)),
+        suspects=(
+            "a drafter that runs with other settings than the launch says (stale compile cache)",
+            "depths that vary by batch or request (dynamic or adaptive speculation)",
+            "grammar-constrained output, whose invalid draft tokens are taken out",
+        ),
+        next_step="compare `num_speculative_tokens` in the start-up log with the launch command",
+    )
+
+
+def _cliff(window: Window, state: State) -> Argument:
+    who, d = engine_of(window.subject), state.judged
+    expected = "acceptance decays from position to position without a sudden fall"
+    proof = w.evidence(d, d.seconds)
+    if state.cliff is None:
+        return Argument(f"{who}: {w.shape(d)}", expected, proof)
+    return Argument(
+        f"{who}: acceptance falls off {w.shape(d)}; the positions behind it are drafted for nothing",
+        expected,
+        proof,
+        ruled_out=(
+            f"drafts of varying depth: {w.length(d.tokens_per_draft)} of "
+            f"{window.profile.depth or window.depth} tokens per draft",
+            w.padding(d),
+        ),
+        suspects=(
+            "deeper draft heads or layers that are broken or wired wrongly (for instance "
+            "sliding-window layers run as full attention)",
+            "a drafter trained for fewer positions",
+        ),
+        next_step=f"restart with num_speculative_tokens {state.cliff} and compare tokens per second",
+    )

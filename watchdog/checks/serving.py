@@ -1,0 +1,173 @@
+"""Does the server answer, does it make progress, and how often does it start anew?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from watchdog.domain import series as s
+from watchdog.domain import wording as w
+from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.history import Window
+
+MOST_STARTS = 16
+
+
+class State(NamedTuple):
+    """What is known of a target's answers and starts; times on the round's timeline."""
+
+    silent_since: float | None = None
+    silent_rounds: int = 0
+    answered_at: float | None = None
+    starts: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Fields are limits: rounds, seconds, process starts."""
+
+    about: ClassVar[str] = "target"
+
+    down_rounds: float = 3.0
+    down_after: float = field(default=60.0, metadata={"unit": "seconds"})
+    starts: float = 3.0
+    starts_within: float = field(default=3600.0, metadata={"unit": "seconds"})
+
+    def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
+        """Judge one round of one target."""
+        state = state or State()
+        answered = all(reading.answered for reading in window.readings)
+        readable = all(reading.error is None for reading in window.readings)
+        if answered:
+            state = state._replace(silent_since=None, silent_rounds=0, answered_at=now)
+        else:
+            since = now if state.silent_since is None else state.silent_since
+            state = state._replace(silent_since=since, silent_rounds=state.silent_rounds + 1)
+        if _began_anew(window):
+            state = state._replace(starts=(*state.starts, now)[-MOST_STARTS:])
+        lately = tuple(at for at in state.starts if now - at < self.starts_within)
+        state = state._replace(starts=lately)
+        findings = [self._judge_answer(state, window, now, readable=readable)]
+        if readable:
+            findings.append(self._judge_starts(state, window))
+        return state, findings
+
+    def _judge_answer(self, state: State, window: Window, now: float, *, readable: bool) -> Finding:
+        verdict, conclusive = Verdict.OK, readable
+        young = _young(window, now)
+        if state.silent_since is not None:
+            down = (
+                state.silent_rounds >= self.down_rounds
+                and now - state.silent_since >= self.down_after
+            )
+            verdict, conclusive = (Verdict.CRITICAL, True) if down else (Verdict.UNKNOWN, False)
+            if young is not None and young <= window.profile.cold_start:
+                verdict, conclusive = Verdict.UNKNOWN, False
+
+        def argue() -> Argument:
+            if verdict is Verdict.CRITICAL:
+                return self._down(state, window, now)
+            if state.silent_since is None:
+                return _answers(window)
+            if young is not None and young <= window.profile.cold_start:
+                return _starting(window, young)
+            return self._silent(state, window, now)
+
+        return Finding("ServingDown", window.subject, verdict, argue, conclusive=conclusive)
+
+    def _silent(self, state: State, window: Window, now: float) -> Argument:
+        waited = now - (state.silent_since or now)
+        return Argument(
+            f"{_target(window)}: no answer for {w.span(waited)} in {state.silent_rounds} rounds "
+            f"({_error(window)}); down if it lasts {w.span(self.down_after)} and "
+            f"{self.down_rounds:.0f} rounds"
+        )
+
+    def _down(self, state: State, window: Window, now: float) -> Argument:
+        waited = now - (state.silent_since or now)
+        seen = "never answered since the watch began"
+        if state.answered_at is not None:
+            seen = f"answered last {w.span(now - state.answered_at)} ago"
+        return Argument(
+            f"{_target(window)}: down: no answer for {w.span(waited)}: {_error(window)}; {seen}",
+            f"an answer within {self.down_rounds:.0f} rounds and {w.span(self.down_after)}",
+            {"silent_seconds": waited, "silent_rounds": state.silent_rounds},
+            ruled_out=(_no_young_process(window, now),),
+            suspects=(
+                "the server stopped or crashed",
+                "another port or address than configured",
+                "a server that accepts connections and is too busy or hung to answer",
+            ),
+            next_step="look at the server's log; if it runs, run `watchdog doctor` for this target",
+        )
+
+    def _judge_starts(self, state: State, window: Window) -> Finding:
+        often = len(state.starts) >= self.starts
+
+        def argue() -> Argument:
+            times = f"{len(state.starts)} times in {w.span(self.starts_within)}"
+            if not often:
+                return Argument(f"{_target(window)}: started anew {times}")
+            return Argument(
+                f"{_target(window)}: the server started anew {times}",
+                f"fewer than {self.starts:.0f} starts in {w.span(self.starts_within)}",
+                {"starts": len(state.starts)},
+                ruled_out=("counters reset without a new process, where the page tells its start",),
+                suspects=("a crash loop under a restart policy", "a deployment that keeps retrying"),
+                next_step="look at the end of the server's log before the last start",
+            )
+
+        verdict = Verdict.WARNING if often else Verdict.OK
+        value = float(len(state.starts))
+        return Finding("ServingRestarting", window.subject, verdict, argue, True, value, "starts")  # noqa: FBT003
+
+
+def _began_anew(window: Window) -> bool:
+    """A new process: its start time changed; where no page tells it, any engine's counters fell."""
+    if s.PROCESS_START in window.levels:
+        return window.reset
+    return any(part.reset for part in window.parts)
+
+
+def _young(window: Window, now: float) -> float | None:
+    """Age in seconds of a server process that was seen to start, or None."""
+    started = window.facts.get("started_at")
+    return now - started if isinstance(started, float) else None
+
+
+def _target(window: Window) -> str:
+    return dict(window.subject).get("target", "?")
+
+
+def _error(window: Window) -> str:
+    errors = [r.error for r in window.readings if r.error is not None and not r.answered]
+    return errors[0] if errors else "no answer"
+
+
+def _answers(window: Window) -> Argument:
+    levels = [part.levels for part in window.parts]
+    running = sum(x.get(s.RUNNING, 0.0) for x in levels)
+    waiting = sum(x.get(s.WAITING, 0.0) for x in levels)
+    errors = [r.error for r in window.readings if r.error is not None]
+    if errors:
+        return Argument(f"{_target(window)}: answers, and cannot be read: {errors[0]}")
+    full = "; full, not slow: requests wait for admission" if waiting else ""
+    return Argument(
+        f"{_target(window)}: answers; {len(window.parts)} engine(s), {w.count(running)} requests "
+        f"running, {w.count(waiting)} waiting{full}",
+        evidence={"running": running, "waiting": waiting, "engines": len(window.parts)},
+    )
+
+
+def _starting(window: Window, young: float) -> Argument:
+    return Argument(
+        f"{_target(window)}: starting: its process is {w.span(young)} old and does not answer yet; "
+        f"down if it takes longer than {w.span(window.profile.cold_start)}"
+    )
+
+
+def _no_young_process(window: Window, now: float) -> str:
+    young = _young(window, now)
+    if young is None:
+        return "a server that is starting: no young vLLM process was seen on this host"
+    return f"a server that is starting: its process is {w.span(young)} old"

@@ -1,0 +1,239 @@
+"""
+The alert state machine.
+
+Rule 1: every transition is in TRANSITIONS; nothing else changes a state.
+Rule 2: a round without a verdict (BLIND) neither raises nor resolves an alert.
+Rule 3: an alert ends in three ways only: on evidence, because its subject is gone for good,
+        or because an operator paused its target. The change says which.
+
+Time is an argument, in seconds of the round's timeline.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.sample import Labels
+
+RETAIN: Final = 900.0
+"""Seconds that a resolved alert is kept to be told again: Alertmanager may have been away."""
+
+MOST_ALERTS: Final = 10_000
+"""The book's bound; beyond it the alert that was seen longest ago leaves."""
+
+
+class State(str, enum.Enum):
+    """Where an alert stands."""
+
+    INACTIVE = "inactive"
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class Signal(str, enum.Enum):
+    """What a round says to an alert."""
+
+    BAD = "bad"
+    BAD_FOR_LONG = "bad for long"
+    GOOD = "good"
+    GOOD_FOR_LONG = "good for long"
+    BLIND = "blind"
+    GONE = "gone"
+    PAUSED = "paused"
+
+
+_I, _P, _F, _R = State.INACTIVE, State.PENDING, State.FIRING, State.RESOLVED
+
+TRANSITIONS: Mapping[State, Mapping[Signal, State]] = {
+    _I: {Signal.BAD: _P, Signal.BAD_FOR_LONG: _F},
+    _P: {
+        Signal.BAD_FOR_LONG: _F,
+        Signal.GOOD: _I,
+        Signal.GOOD_FOR_LONG: _I,
+        Signal.GONE: _I,
+        Signal.PAUSED: _I,
+    },
+    _F: {Signal.GOOD_FOR_LONG: _R, Signal.GONE: _R, Signal.PAUSED: _R},
+    _R: {Signal.BAD: _P, Signal.BAD_FOR_LONG: _F},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a verdict must last before the alert follows it, and how loud it is."""
+
+    severity: str
+    hold: float = 0.0  # seconds bad before firing (Prometheus: for)
+    linger: float = 0.0  # seconds good before resolved (Prometheus: keep_firing_for)
+
+
+WARNING, CRITICAL = "warning", "critical"
+
+PATIENCE: Mapping[str, Patience] = {
+    "SpecDecodeCollapsed": Patience(CRITICAL, 0, 60),
+    "SpecDecodeNotDrafting": Patience(CRITICAL, 0, 60),
+    "SpecDecodeDegraded": Patience(WARNING, 0, 3600),
+    "SpecDecodeShallowDrafts": Patience(WARNING, 600, 3600),
+    "SpecDecodeCliff": Patience(WARNING, 600, 3600),
+    "SpecDecodeCountersInconsistent": Patience(WARNING, 300, 3600),
+    "ServingDown": Patience(CRITICAL, 0, 60),
+    "ServingStalled": Patience(CRITICAL, 0, 60),
+    "ServingStepsSlow": Patience(WARNING, 600, 1800),
+    "ServingRestarting": Patience(WARNING, 0, 3600),
+    "WatchdogBlind": Patience(WARNING, 300, 60),
+    "ServingWatchdogTest": Patience("info"),
+}
+"""Every alertname with its one severity, hold and linger (DESIGN 4.5)."""
+
+TEST_ALERT: Final = "ServingWatchdogTest"
+"""Sent by `watchdog alert test` alone; never in the book."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A finding over time."""
+
+    finding: Finding
+    state: State = State.INACTIVE
+    bad_since: float | None = None
+    good_since: float | None = None
+    fired_at: float | None = None
+    resolved_at: float | None = None
+    seen_at: float = 0.0
+
+    @property
+    def severity(self) -> str:
+        """One severity for ever, by name, so that labels never change under a firing alert."""
+        patience = PATIENCE.get(self.finding.alertname)
+        return patience.severity if patience else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An alert's step from one state to another in this round, and what made it."""
+
+    alert: Alert
+    was: State
+    why: Signal
+
+
+class AlertBook:
+    """All alerts by identity, moved one round at a time."""
+
+    def __init__(self) -> None:
+        self._alerts: dict[tuple[str, Labels], Alert] = {}
+        self._paused: dict[str, float] = {}
+        self._closed: set[str] = set()  # targets that the config no longer has
+        self.dropped = 0  # alerts that left for the bound's sake; told by the daemon
+
+    def pause(self, target: str, until: float) -> None:
+        """Alert nothing about this target until then; `resume` ends it earlier."""
+        self._paused[target] = until
+
+    def resume(self, target: str) -> bool:
+        """End a pause; False where there was none."""
+        return self._paused.pop(target, None) is not None
+
+    def close(self, targets: Iterable[str]) -> None:
+        """End the alerts of targets that are watched no more, in the next step."""
+        self._closed.update(targets)
+
+    def paused(self, now: float) -> dict[str, float]:
+        """Return the targets that are paused, and until when; ended pauses are forgotten."""
+        self._paused = {target: until for target, until in self._paused.items() if until > now}
+        return dict(self._paused)
+
+    def step(
+        self, findings: Iterable[Finding], now: float, gone: Iterable[Labels] = ()
+    ) -> list[Change]:
+        """Move every alert that these findings speak of; subjects in `gone` exist no more."""
+        paused = self.paused(now)
+        changes: list[Change] = []
+        for finding in findings:
+            old = self._alerts.get(finding.identity)
+            if old is None:
+                if finding.verdict is Verdict.OK:
+                    continue  # the common case: nothing is wrong and nothing was
+                old = Alert(finding)
+            self._move(_judged(old, finding, now, paused=_is_paused(finding, paused)), old, changes)
+        vanished = set(gone)
+        if vanished or self._closed:
+            for old in list(self._alerts.values()):
+                subject = old.finding.subject
+                if subject in vanished or dict(subject).get("target") in self._closed:
+                    self._move((replace(old, seen_at=now), Signal.GONE), old, changes)
+            self._closed.clear()
+        self._forget(now)
+        return changes
+
+    def alerts(self) -> tuple[Alert, ...]:
+        """Return those that fire and those resolved lately, oldest first."""
+        told = [a for a in self._alerts.values() if a.state in (State.FIRING, State.RESOLVED)]
+        return tuple(sorted(told, key=lambda a: (a.fired_at or 0.0, a.finding.identity)))
+
+    def pending(self) -> tuple[Alert, ...]:
+        """Return those that are bad, but not for long enough."""
+        return tuple(a for a in self._alerts.values() if a.state is State.PENDING)
+
+    def _move(self, moved: tuple[Alert, Signal], old: Alert, changes: list[Change]) -> None:
+        alert, signal = moved
+        state = TRANSITIONS[old.state].get(signal, old.state)
+        if state is not old.state:
+            alert = _entered(alert, state, alert.seen_at)
+            changes.append(Change(alert, old.state, signal))
+        self._alerts[alert.finding.identity] = alert
+
+    def _forget(self, now: float) -> None:
+        for key, alert in list(self._alerts.items()):
+            over = alert.state is State.INACTIVE or (
+                alert.state is State.RESOLVED and now - (alert.resolved_at or now) > RETAIN
+            )
+            if over:
+                del self._alerts[key]
+        while len(self._alerts) > MOST_ALERTS:
+            del self._alerts[min(self._alerts, key=lambda k: self._alerts[k].seen_at)]
+            self.dropped += 1
+
+
+def _is_paused(finding: Finding, paused: Mapping[str, float]) -> bool:
+    return bool(paused) and dict(finding.subject).get("target") in paused
+
+
+def _judged(old: Alert, finding: Finding, now: float, *, paused: bool) -> tuple[Alert, Signal]:
+    """Take one finding into the alert, and say what it signals."""
+    if paused:
+        return replace(old, bad_since=None, good_since=None, seen_at=now), Signal.PAUSED
+    bad = _is_bad(finding)
+    if bad is None:
+        return replace(old, seen_at=now), Signal.BLIND
+    patience = PATIENCE.get(finding.alertname, Patience("none"))
+    if bad:
+        since = old.bad_since if old.bad_since is not None else now
+        alert = replace(old, finding=finding, bad_since=since, good_since=None, seen_at=now)
+        long = now - since >= patience.hold
+        return alert, Signal.BAD_FOR_LONG if long else Signal.BAD
+    since = old.good_since if old.good_since is not None else now
+    alert = replace(old, finding=finding, bad_since=None, good_since=since, seen_at=now)
+    return alert, Signal.GOOD_FOR_LONG if now - since >= patience.linger else Signal.GOOD
+
+
+def _is_bad(finding: Finding) -> bool | None:
+    """None: blind. UNKNOWN is blindness to every alert but the one about blindness."""
+    if finding.verdict is Verdict.UNKNOWN:
+        return True if finding.alertname == "WatchdogBlind" else None
+    if finding.verdict is Verdict.OK:
+        return False if finding.conclusive else None
+    return True
+
+
+def _entered(alert: Alert, state: State, now: float) -> Alert:
+    if state is State.FIRING:
+        return replace(alert, state=state, fired_at=now, resolved_at=None)
+    if state is State.RESOLVED:
+        return replace(alert, state=state, resolved_at=now)
+    return replace(alert, state=state)

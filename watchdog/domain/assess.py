@@ -1,0 +1,118 @@
+"""Readings in, report out: the pure middle of every round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from watchdog.domain.alert import AlertBook
+from watchdog.domain.diagnosis import diagnose
+from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.history import History, Window
+from watchdog.domain.report import Report
+from watchdog.domain.sample import Labels, Reading, labels
+
+
+class Check(Protocol):
+    """What `checks/` holds, seen from here."""
+
+    about: str
+
+    def step(self, state: Any, window: Window, now: float) -> tuple[Any, list[Finding]]:
+        """Judge one window."""
+        ...
+
+
+@dataclass
+class Watch:
+    """One target: its history, its checks by name, and what each keeps of each subject."""
+
+    history: History
+    checks: Mapping[str, Check]
+    states: dict[tuple[str, Labels], Any] = field(default_factory=dict)
+
+    def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
+        """Judge one round; also return the subjects that are gone for good."""
+        whole = self.history.add(readings, now)
+        findings: list[Finding] = []
+        for name, check in self.checks.items():
+            windows = (whole,) if check.about == "target" else whole.parts
+            for window in windows:
+                key = (name, window.subject)
+                self.states[key], found = check.step(self.states.get(key), window, now)
+                for finding in found:
+                    object.__setattr__(finding, "check", name)
+                findings += found
+        gone = self.history.gone(now)
+        if gone or len(self.states) > len(self.checks) * (len(self.history) + 1):
+            self._forget()
+        return findings, gone
+
+    def _forget(self) -> None:
+        """Keep states only of subjects that the history still knows."""
+        known = self.history.subjects()
+        self.states = {key: state for key, state in self.states.items() if key[1] in known}
+
+
+@dataclass
+class Assessor:
+    """All targets, and the one alert book."""
+
+    host: str
+    version: str
+    watches: Mapping[str, Watch]
+    book: AlertBook = field(default_factory=AlertBook)
+    labels: Labels = ()
+
+    def assess(self, readings: Sequence[Reading], now: float, skew: float = 0.0) -> Report:
+        """Judge one round's readings."""
+        findings: list[Finding] = []
+        gone: list[Labels] = []
+        for target, watch in self.watches.items():
+            own = [reading for reading in readings if reading.target == target]
+            judged, vanished = watch.step(own, now)
+            findings += [blind(reading) for reading in own if reading.answered]
+            findings += diagnose(judged)
+            gone += vanished
+        changes = self.book.step(findings, now, gone)
+        return Report(
+            self.host,
+            self.version,
+            now,
+            tuple(readings),
+            tuple(findings),
+            self.book.alerts(),
+            tuple(changes),
+            self.book.paused(now),
+            self.labels,
+            skew,
+        )
+
+    def take_over(self, old: Assessor) -> None:
+        """Carry on after a reload: histories, states, alerts and pauses of targets that remain."""
+        self.book = old.book
+        for target, watch in self.watches.items():
+            before = old.watches.get(target)
+            if before is not None and before.history.profile == watch.history.profile:
+                watch.history, watch.states = before.history, before.states
+        self.book.close(frozenset(old.watches) - frozenset(self.watches))
+
+
+def blind(reading: Reading) -> Finding:
+    """Make the finding about a reading itself: blindness alerts like everything else."""
+    subject = labels(target=reading.target, probe=reading.probe)
+    if reading.error is None:
+        return Finding("WatchdogBlind", subject, Verdict.OK, _read_well, check="reading")
+    said = Argument(
+        f"{reading.target}: cannot be judged: {reading.error}",
+        "a page that can be read and makes sense",
+        ruled_out=("a server that is down: something answered",),
+        next_step="run `watchdog doctor`; it says what this source answers and why that is odd",
+    )
+    finding = Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said)
+    return replace(finding, check="reading")
+
+
+def _read_well() -> Argument:
+    return Argument("read")

@@ -1,0 +1,100 @@
+"""
+What one finding says about another: text only, never a verdict.
+
+Runs after all checks and before the alert book. A bad finding is told what its neighbours
+measured: the step time beside a dead drafter, the drafter beside a slow step, the other
+engines beside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from watchdog.domain.finding import Argument, Finding, Verdict
+
+BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
+    "SpecDecodeDegraded": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
+    "SpecDecodeShallowDrafts": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
+    "SpecDecodeCliff": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
+}
+"""Which alerts stand behind which: the same cause is told once. Judged again when it is gone."""
+
+
+def diagnose(findings: Sequence[Finding]) -> list[Finding]:
+    """Put findings that stand behind another aside, and tell the bad ones of their neighbours."""
+    if all(f.verdict is Verdict.OK for f in findings):
+        return list(findings)
+    bad = {f.identity for f in findings if f.verdict is not Verdict.OK}
+    shown = [_behind(f, bad) for f in findings]
+    return [_told(f, shown) if _is_bad(f) else f for f in shown]
+
+
+def _is_bad(finding: Finding) -> bool:
+    return finding.verdict in (Verdict.WARNING, Verdict.CRITICAL)
+
+
+def _behind(finding: Finding, bad: set[tuple[str, tuple[tuple[str, str], ...]]]) -> Finding:
+    for front in BEHIND.get(finding.alertname, ()):
+        if (front, finding.subject) in bad:
+            said = Argument(f"not judged while {front} stands", evidence=finding.argument.evidence)
+            return replace(finding, verdict=Verdict.OK, conclusive=False, argue=_saying(said))
+    return finding
+
+
+def _saying(argument: Argument) -> Callable[[], Argument]:
+    return lambda: argument
+
+
+def _told(finding: Finding, all_findings: Sequence[Finding]) -> Finding:
+    target = dict(finding.subject).get("target")
+    near = [f for f in all_findings if dict(f.subject).get("target") == target and f is not finding]
+
+    def argue() -> Argument:
+        own = finding.argument
+        return replace(
+            own,
+            ruled_out=own.ruled_out + _ruled_out(finding, near),
+            suspects=_suspects(finding, near) + own.suspects,
+        )
+
+    return replace(finding, argue=argue)
+
+
+def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
+    lines = []
+    for other in near:
+        healthy = other.verdict is Verdict.OK and other.conclusive
+        if other.subject == finding.subject and healthy:
+            if other.check == "step_time":
+                lines.append(f"GPU, link and host: {other.argument.summary}")
+            elif finding.check == "step_time" and other.check == "acceptance_length":
+                lines.append(f"the drafter: {other.argument.summary}")
+    lines += _siblings(finding, near)
+    return tuple(lines)
+
+
+def _siblings(finding: Finding, near: Sequence[Finding]) -> list[str]:
+    """Name the other engines, which have the same model, drafter and traffic."""
+    same = [
+        f for f in near if f.alertname == finding.alertname and f.conclusive and f.value is not None
+    ]
+    healthy = [f.value for f in same if f.verdict is Verdict.OK and f.value is not None]
+    if not healthy or "engine" not in dict(finding.subject):
+        return []
+    unit = f" {finding.unit}" if finding.unit else ""
+    spread = f"{min(healthy):.3g} to {max(healthy):.3g}{unit}"
+    return [f"the traffic and the launch: {len(healthy)} other engine(s) have {spread}"]
+
+
+def _suspects(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
+    if finding.alertname == "ServingRestarting":
+        return ()
+    return tuple(
+        f"{other.alertname} stands too: {other.argument.summary}"
+        for other in near
+        if _is_bad(other)
+        and other.alertname in ("ServingStepsSlow", "ServingRestarting")
+        and other.alertname != finding.alertname
+    )

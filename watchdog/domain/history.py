@@ -1,0 +1,204 @@
+"""
+Readings to windows: what grew since the last reading of the same life, and what did not.
+
+Theory of operation. A counter means something only as a difference inside one *life* of its
+process. A life ends when any counter of the subject falls, or when the page's process start or
+the counters' birth time changes; the window in which that happens has no growth at all, since
+no one can say how much of it belongs to which life. A missed reading makes the next window
+longer and marks it as a gap; growth still counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from types import MappingProxyType
+from typing import Final
+
+from watchdog.domain import series as s
+from watchdog.domain.acceptance import NOTHING, Decode, decode_of
+from watchdog.domain.profile import NOTHING_DECLARED, Profile
+from watchdog.domain.sample import NO_FACTS, Facts, Labels, Reading, labels
+
+GONE_AFTER: Final = 3600.0
+"""Seconds that a subject may be missing from pages that were read before it is gone for good."""
+
+MOST_SUBJECTS: Final = 2048
+"""Subjects kept for one target; beyond it the one seen longest ago is forgotten."""
+
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(eq=False)
+class Window:
+    """
+    One subject between two readings of one life.
+
+    `seconds` is None at the first reading of a life: nothing can have grown. `grown` holds the
+    increase of each counter, `levels` the newest value of each series, `before` those at the
+    window's start. `reset`: this subject was known, and began a new life here.
+    `gap`: readings were missed inside. A target's window has its engines' windows in `parts`,
+    the readings of this round in `readings` and their facts, merged.
+    """
+
+    subject: Labels
+    ended: float
+    seconds: float | None = None
+    grown: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    levels: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    before: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    reset: bool = False
+    gap: bool = False
+    profile: Profile = NOTHING_DECLARED
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
+    readings: tuple[Reading, ...] = ()
+    parts: tuple[Window, ...] = ()
+
+    @cached_property
+    def decode(self) -> Decode:
+        """The growth of an engine's window as one value; nothing at the first reading."""
+        if self.seconds is None:
+            return NOTHING
+        running = self.before.get(s.RUNNING, 0.0)
+        return decode_of(self.grown, running, self.seconds, self.profile.icc)
+
+    @property
+    def depth(self) -> int:
+        """Draft positions on the page: vLLM's num_speculative_tokens. 0 where it has none."""
+        depth = 0
+        while depth < s.MOST_POSITIONS and s.POSITIONS[depth] in self.levels:
+            depth += 1
+        return depth
+
+    @property
+    def speculates(self) -> bool:
+        """Whether the page has the series of speculative decoding at all."""
+        return s.DRAFTS in self.levels
+
+
+@dataclass(slots=True)
+class _Past:
+    at: float
+    levels: dict[str, float]
+    birth: tuple[float | None, float | None]
+    missed: bool = False
+
+
+@dataclass
+class History:
+    """
+    The last reading of every subject of one target.
+
+    `gap_after` seconds between two readings count as a gap even if none failed in between.
+    """
+
+    target: str
+    profile: Profile = NOTHING_DECLARED
+    gap_after: float = float("inf")
+    _past: dict[Labels, _Past] = field(default_factory=dict)
+    _read_at: float | None = None
+
+    def add(self, readings: Sequence[Reading], now: float) -> Window:
+        """Take one round's readings of the target; its engines' windows are the `parts`."""
+        subject = labels(target=self.target)
+        facts: dict[str, object] = {}
+        groups: dict[Labels, dict[str, float]] = {}
+        for reading in readings:
+            facts.update(reading.facts)
+            for about, samples in groupby(reading.samples, key=_subject):
+                groups.setdefault(about, {}).update((x.series, x.value) for x in samples)
+        failed = any(reading.error is not None for reading in readings)
+        if failed:
+            for past in self._past.values():
+                past.missed = True
+        else:
+            self._read_at = now
+        start = groups.get(subject, {}).get(s.PROCESS_START)
+        whole = self._window(subject, groups.pop(subject, {}), start, now)
+        whole.facts, whole.readings = facts, tuple(readings)
+        parts = [self._window(about, levels, start, now) for about, levels in groups.items()]
+        for part in parts:
+            part.facts = facts
+        whole.parts = tuple(parts)
+        self._bound()
+        return whole
+
+    def gone(self, now: float) -> list[Labels]:
+        """Forget and return the subjects that pages of the last hour no longer have."""
+        if self._read_at != now:
+            return []  # blind: an unread page is no evidence that anything has gone
+        old = [about for about, past in self._past.items() if now - past.at > GONE_AFTER]
+        for about in old:
+            del self._past[about]
+        return old
+
+    def subjects(self) -> set[Labels]:
+        """Return the subjects that are known, and the target itself."""
+        return {labels(target=self.target), *self._past}
+
+    def __len__(self) -> int:
+        """Count the known subjects."""
+        return len(self._past)
+
+    def _window(
+        self, subject: Labels, levels: dict[str, float], start: float | None, now: float
+    ) -> Window:
+        past = self._past.get(subject)
+        if past is None or (not levels and not past.levels):
+            if levels:
+                self._past[subject] = _Past(now, levels, (start, levels.get(s.CREATED)))
+            return Window(subject, now, levels=levels, profile=self.profile)
+        if not levels:
+            return Window(subject, now, levels=past.levels, profile=self.profile, gap=True)
+        birth = (start, levels.get(s.CREATED))
+        grown = _growth(past.levels, levels)
+        known = birth[0] is None or past.birth[0] is None or birth[0] == past.birth[0]
+        known = known and (birth[1] is None or past.birth[1] is None or birth[1] == past.birth[1])
+        if grown is None or not known or now <= past.at:
+            self._past[subject] = _Past(now, levels, birth)
+            return Window(subject, now, levels=levels, profile=self.profile, reset=True)
+        seconds = now - past.at
+        before = past.levels
+        window = Window(
+            subject, now, seconds, grown, levels, before, profile=self.profile,
+            gap=past.missed or seconds > self.gap_after,
+        )  # fmt: skip
+        # A series that is away for one page keeps its last value: it is no new counter.
+        self._past[subject] = _Past(now, {**before, **levels}, birth)
+        return window
+
+    def _bound(self) -> None:
+        while len(self._past) > MOST_SUBJECTS:
+            del self._past[min(self._past, key=lambda about: self._past[about].at)]
+
+
+def _subject(sample: tuple[Labels, str, float]) -> Labels:
+    return sample[0]
+
+
+def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:
+    """
+    Increase of each counter; None when one fell: a new life.
+
+    A counter that appears inside a life began at 0 (the Rust frontend makes some at the
+    first draft).
+    """
+    grown: dict[str, float] = {}
+    levels = s.LEVELS
+    for name, value in after.items():
+        if name in levels:
+            continue
+        increase = value - before.get(name, 0.0)
+        if increase < 0:
+            return None
+        grown[name] = increase
+    return grown
+
+
+def engine_of(subject: Iterable[tuple[str, str]]) -> str:
+    """Name an engine for a sentence: `qwen engine 3`, or only the target where it is alone."""
+    named = dict(subject)
+    replica = f" of replica {named['replica']}" if "replica" in named else ""
+    return f"{named.get('target', '?')} engine {named.get('engine', '?')}{replica}"

@@ -1,0 +1,42 @@
+"""What an operator declares of a target: claims for the checks to verify, and how alike drafts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SOMETIMES: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
+"""Methods that draft only when they find a match: they may accept nothing and be healthy."""
+
+ICC: Final = 0.10
+"""Correlation of the drafts inside one request (the detector study's stress-proof value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """
+    A target as declared; None where nothing is declared.
+
+    `depth` in draft positions, `acceptance_length` in tokens, `cold_start` in seconds: how long
+    a young process may take before it answers. `icc` is 0 to 1.
+    """
+
+    speculation: bool | None = None
+    method: str | None = None
+    depth: int | None = None
+    acceptance_length: float | None = None
+    cold_start: float = 900.0
+    icc: float = ICC
+
+    @property
+    def drafts_sometimes(self) -> bool:
+        """An n-gram or suffix drafter: never called dead, never asked why it does not draft."""
+        return self.method in SOMETIMES
+
+    @property
+    def learned(self) -> bool:
+        """A drafter with weights (eagle, mtp, dflash, draft_model ...): drafts on every step."""
+        return self.method is not None and self.method not in SOMETIMES
+
+
+NOTHING_DECLARED: Final = Profile()
