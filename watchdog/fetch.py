@@ -1,0 +1,281 @@
+"""
+One HTTP answer, whole or not at all: total deadline, byte limit, nobody else's settings.
+
+`requests` bounds each read, not the sum: a server that sends a byte a second, or a header a
+second, holds it for ever. So the sockets are ours: before every read and write they take what
+is left until the deadline as their timeout, and another thread may shut them down.
+Nothing is read from the environment (no proxy, no netrc), and no cookie is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+import requests
+import urllib3
+
+from watchdog import __product__, __version__
+from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
+from watchdog.fetch_sockets import Line, LineAdapter, reason_of, tls_context, told
+
+MOST_REDIRECTS = 3
+_PIECE = 65_536
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REPEATED = frozenset({307, 308})  # these alone keep the method and the body
+
+_HEADERS = {
+    "User-Agent": f"{__product__}/{__version__}",
+    # Never openmetrics: some releases of vLLM's exporter then write vllm_ for vllm:.
+    "Accept": "text/plain, */*;q=0.5",
+    # A compressed answer may be a bomb; none is asked for, none is unpacked.
+    "Accept-Encoding": "identity",
+    # A kept connection is stale by the next round and would fail for nothing.
+    "Connection": "close",
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to be let in. Secrets are files, read at each request, so they can be rotated."""
+
+    bearer_token_file: Path | None = None
+    username: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str | None = None
+    insecure_skip_verify: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a server answered: every status counts as an answer, redirects aside."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Fetcher:
+    """
+    Fetches from one server, one request at a time.
+
+    `base_url` is `http(s)://host:port[/prefix]` or `unix:///path/to.sock[:/prefix]`.
+    Raises NoAnswer, NotUnderstood, or their parent ProbeError where a secret or a certificate
+    of ours cannot be read. Messages hold neither secrets nor the prefix, which may be one.
+    """
+
+    def __init__(self, base_url: str, access: Access = Access()) -> None:
+        self._base, self._socket = _base(base_url)
+        self._access = access
+        self._one_at_a_time = threading.Lock()
+        self._line: Line | None = None
+        self._adapter: LineAdapter | None = None
+        self._made_of: object = None
+        place = (
+            f"unix:{self._socket}" if self._socket else f"{self._base.scheme}://{_host(self._base)}"
+        )
+        self.shown = place + ("/..." if self._base.path else "")
+        if access.insecure_skip_verify:
+            # The operator asked for it in the config; a warning at each scrape says nothing new.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+
+    def get(self, path: str, deadline: float, limit: int) -> Page:
+        """GET base + `path`; `deadline` in monotonic seconds, at most `limit` bytes of body."""
+        return self._fetch("GET", path, None, {}, deadline, limit)
+
+    def post(
+        self,
+        path: str,
+        body: bytes,
+        deadline: float,
+        limit: int,
+        content_type: str = "application/json",
+    ) -> Page:
+        """POST `body` to base + `path`; as `get`."""
+        return self._fetch("POST", path, body, {"Content-Type": content_type}, deadline, limit)
+
+    def close(self) -> None:
+        """Break what is being fetched just now. For any thread, at any time; no end for good."""
+        line = self._line
+        if line is not None:
+            line.shut()
+
+    def _fetch(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        deadline: float,
+        limit: int,
+    ) -> Page:
+        shown = self.shown + path
+        if not self._one_at_a_time.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise NoAnswer(f"{shown}: the request before is still under way")
+        line = Line(deadline, self._socket)
+        try:
+            adapter = self._ready()
+            self._line = adapter.line = line
+            headers = {**_HEADERS, **headers, **_credentials(self._access)}
+            url = urlunsplit(self._base) + path
+            for _ in range(MOST_REDIRECTS + 1):
+                request = requests.Request(method, url, headers, data=body).prepare()
+                page = _exchange(adapter, request, line, limit, shown)
+                if isinstance(page, Page):
+                    return page
+                url = _followed(url, page, shown)
+            raise NotUnderstood(f"{shown} redirects more than {MOST_REDIRECTS} times")
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise _why(error, line, shown) from error
+        finally:
+            self._line = None
+            line.end()
+            self._one_at_a_time.release()
+
+    def _ready(self) -> LineAdapter:
+        """Return the adapter; made anew where a certificate file has changed."""
+        files = (self._access.ca_file, self._access.cert_file, self._access.key_file)
+        try:
+            made_of = [file.stat().st_mtime_ns for file in files if file]
+            if self._adapter is None or made_of != self._made_of:
+                secure = self._base.scheme == "https"
+                context = tls_context(*files) if secure else None
+                if context is not None and self._access.insecure_skip_verify:
+                    context.check_hostname = False
+                    context.verify_mode = ssl.CERT_NONE
+                self._adapter = LineAdapter(context, self._access.server_name)
+                self._made_of = made_of
+        except OSError as error:  # an ssl.SSLError is one too
+            named = ", ".join(str(file) for file in files if file)
+            raise ProbeError(f"cannot use the certificates {named}: {reason_of(error)}") from error
+        return self._adapter
+
+
+def _exchange(
+    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int, shown: str
+) -> Page | str:
+    """Send one request; return its page, or the place that it redirects to."""
+    verify = adapter.verify
+    response = adapter.send(request, stream=True, timeout=line.left(), verify=verify)
+    try:
+        location = response.headers.get("Location")
+        if response.status_code in _REDIRECTS and location:
+            if request.method != "GET" and response.status_code not in _REPEATED:
+                raise NotUnderstood(f"{shown} redirects what is sent to it; use the final address")
+            return location
+        body = _body(response, limit, shown)
+    finally:
+        response.close()
+    content_type = response.headers.get("Content-Type", "")
+    return Page(response.status_code, content_type[:200], body)
+
+
+def _body(response: requests.Response, limit: int, shown: str) -> bytes:
+    """Read the whole body, which is as long as announced and not compressed."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise NotUnderstood(f"{shown} answered with {encoding[:40]!r} compression, unasked")
+    announced = response.headers.get("Content-Length")
+    if "chunked" in response.headers.get("Transfer-Encoding", "").lower():
+        announced = None
+    if announced is not None and not (announced.isascii() and announced.isdigit()):
+        raise NotUnderstood(f"{shown} announced {announced[:40]!r} bytes, which is no length")
+    if announced is not None and (len(announced) > 18 or int(announced) > limit):
+        raise NotUnderstood(f"{shown} announced {announced} bytes, more than {limit}")
+    pieces: list[bytes] = []
+    size = 0
+    while piece := response.raw.read(_PIECE, decode_content=False):
+        size += len(piece)
+        if size > limit:
+            raise NotUnderstood(f"{shown} sent more than {limit} bytes")
+        pieces.append(piece)
+    if announced is not None and size != int(announced):
+        raise NotUnderstood(f"{shown} was cut: {size} of {announced} bytes came")
+    return b"".join(pieces)
+
+
+def _followed(url: str, location: str, shown: str) -> str:
+    """Return the address to go on with: the same scheme, host and port as before, or none."""
+    try:
+        old, new = urlsplit(url), urlsplit(urljoin(url, location))
+        same = (old.scheme, old.hostname, _port(old)) == (new.scheme, new.hostname, _port(new))
+        host = _host(new)
+    except ValueError as error:
+        raise NotUnderstood(f"{shown} redirects to what is no address") from error
+    if not same:
+        raise NotUnderstood(
+            f"{shown} redirects to another server ({new.scheme}://{host}); "
+            "write that address if it is the right one"
+        )
+    return urlunsplit(new._replace(netloc=old.netloc, fragment=""))
+
+
+def _why(error: Exception, line: Line, shown: str) -> ProbeError:
+    """Turn what the libraries raise into an error of ours; the deadline explains most."""
+    if line.shut_down:
+        return NoAnswer(f"{shown} was given up at the deadline")
+    if line.left() <= 0:
+        return NoAnswer(f"{shown} did not answer in full before the deadline of {line.given:.3g} s")
+    return told(error, shown)
+
+
+def _base(base_url: str) -> tuple[SplitResult, str | None]:
+    """Split the address; the socket's path where it is a Unix one."""
+    try:
+        url = urlsplit(base_url)
+        port = url.port
+    except ValueError:
+        url, port = urlsplit(""), None
+    if url.scheme == "unix" and url.path.startswith("/") and not url.netloc:
+        socket, _, prefix = url.path.partition(":")
+        return urlsplit("http://localhost" + prefix.rstrip("/")), socket
+    if url.username is not None or url.password is not None:
+        raise CommandError(
+            "an address with a user or a password in it: use username, password_file"
+        )
+    if url.scheme not in ("http", "https") or not url.hostname or port == 0:
+        raise CommandError("no address that can be fetched: http(s)://host:port or unix:///path")
+    return url._replace(path=url.path.rstrip("/"), fragment=""), None
+
+
+def _host(url: SplitResult) -> str:
+    return url.netloc.rpartition("@")[2][:200]
+
+
+def _port(url: SplitResult) -> int | None:
+    return url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _credentials(access: Access) -> dict[str, str]:
+    """The Authorization header, its secret read anew."""
+    if access.bearer_token_file is not None:
+        token = _secret("bearer_token_file", access.bearer_token_file)
+        return {"Authorization": f"Bearer {token}"}
+    if access.username is not None:
+        password = ""
+        if access.password_file is not None:
+            password = _secret("password_file", access.password_file)
+        pair = base64.b64encode(f"{access.username}:{password}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+    return {}
+
+
+def _secret(key: str, file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            secret = stream.read(_PIECE).decode("ascii").strip()
+    except UnicodeDecodeError:
+        secret = ""
+    except OSError as error:
+        raise ProbeError(f"cannot read {key} {file}: {reason_of(error)}") from error
+    if not secret or not secret.isprintable():
+        raise ProbeError(f"{key} {file} must hold one line of printable ASCII")
+    return secret

@@ -1,0 +1,24 @@
+"""
+Probes read one source each and judge nothing.
+
+A probe has a `name`, a `target`, and `read(known, deadline) -> Reading`: samples as the source
+gives them, in base units, and bounded facts for what is no number. `known` is what the last
+round learned, `deadline` is in monotonic seconds. It may read files under its root, call a
+driver or GET one local URL; it starts no process and needs no root. It never times, logs,
+retries or catches what it cannot explain: it raises ProbeError, and the reader does the rest.
+`close()` breaks a read that is under way and may be called from another thread.
+
+To add one, write the file, its test and its fixture folder, and name it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from watchdog.probes.vllm_metrics import VllmMetrics
+
+PROBES: Mapping[str, Callable[..., Any]] = {
+    "vllm_metrics": VllmMetrics,
+}
+"""Every probe by its name in reports."""
