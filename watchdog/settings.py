@@ -1,0 +1,191 @@
+"""
+The configuration as values: every key, what it may be, and its default.
+
+Field names are the keys of the file. Durations are seconds as float. Nothing here is secret:
+secrets are named by file and read where they are used.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, field_validator
+
+from watchdog.checks import CHECKS
+from watchdog.fetch import Access
+from watchdog.fields import (
+    CREDENTIALS,
+    Duration,
+    File,
+    Method,
+    Name,
+    Text,
+    alertmanager_url,
+    label_name,
+    listen_address,
+    name_of,
+    server_url,
+    split_listen,
+)
+from watchdog.limits import Limits, Strict, defaults, given, limits_model, merged, written
+
+LIMITS: Final = limits_model(CHECKS)
+
+if TYPE_CHECKING:
+    Given = Limits
+    Whole = Limits
+else:
+    _write = PlainSerializer(lambda limits: written(limits, CHECKS), when_used="json")
+    Given = Annotated[LIMITS, AfterValidator(given), _write]
+    Whole = Annotated[
+        LIMITS, AfterValidator(lambda part: merged(defaults(CHECKS), given(part))), _write
+    ]
+
+
+class Expect(Strict):
+    """What is claimed of a target, for the checks to verify; None where nothing is claimed."""
+
+    method: Method | None = None
+    depth: Annotated[int, Field(ge=1, le=64)] | None = None
+    acceptance_length: Annotated[float, Field(ge=1)] | None = None
+    # last, because the others imply it
+    speculation: bool | None = Field(default=None, validate_default=True)
+
+    @field_validator("acceptance_length")
+    @classmethod
+    def _within_depth(cls, length: float | None, info: ValidationInfo) -> float | None:
+        depth = info.data.get("depth")
+        if depth is not None and length is not None and length > depth + 1:
+            raise ValueError(f"cannot be above depth + 1, which is {depth + 1}")
+        return length
+
+    @field_validator("speculation")
+    @classmethod
+    def _implied(cls, speculation: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001  (pydantic's way)
+        claims = [key for key, value in info.data.items() if value is not None]
+        if speculation is False and claims:
+            raise ValueError(f"false contradicts {' and '.join(claims)}; leave one of them out")
+        return True if claims else speculation
+
+
+class Cache(Strict):
+    """How long a start may take."""
+
+    cold_start: Annotated[Duration, Field(ge=0, le=86400)] = 900.0
+
+
+class Tls(Strict):
+    """How an https server is trusted, and how we prove who we are."""
+
+    ca_file: File | None = None
+    cert_file: File | None = None
+    key_file: File | None = None
+    server_name: Text | None = None
+    insecure_skip_verify: bool = False
+
+    @field_validator("key_file")
+    @classmethod
+    def _of_a_certificate(cls, key: Path | None, info: ValidationInfo) -> Path | None:
+        if key is not None and info.data.get("cert_file", key) is None:
+            raise ValueError("needs cert_file beside it")
+        return key
+
+
+class Target(Strict):
+    """A vLLM server to watch."""
+
+    url: Annotated[str, AfterValidator(server_url)]
+    name: Name = Field(default="", validate_default=True)
+    expect: Expect = Expect()
+    cache: Cache = Cache()
+    bearer_token_file: File | None = None
+    tls: Tls = Tls()
+    checks: Given = Field(default_factory=dict)
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _of_the_url(cls, name: Any, info: ValidationInfo) -> Any:
+        if name != "":
+            return name
+        return name_of(info.data["url"]) if "url" in info.data else "unnamed"
+
+
+class AlertmanagerSettings(Strict):
+    """One Alertmanager to push to; every instance of a cluster is listed."""
+
+    url: Annotated[str, AfterValidator(alertmanager_url)]
+    bearer_token_file: File | None = None
+    username: Text | None = None
+    password_file: File | None = None
+    tls: Tls = Tls()
+
+    @field_validator("username")
+    @classmethod
+    def _one_way_in(cls, username: str | None, info: ValidationInfo) -> str | None:
+        if username is not None and info.data.get("bearer_token_file") is not None:
+            raise ValueError("a bearer token and a user name exclude each other")
+        return username
+
+    @field_validator("password_file")
+    @classmethod
+    def _of_a_user(cls, password: Path | None, info: ValidationInfo) -> Path | None:
+        if password is not None and info.data.get("username", "") is None:
+            raise ValueError("needs username beside it")
+        return password
+
+
+class Alerting(Strict):
+    """Where alerts go, and what every one of them carries."""
+
+    alertmanagers: Annotated[tuple[AlertmanagerSettings, ...], Field(strict=False)] = ()
+    labels: Mapping[Annotated[str, AfterValidator(label_name)], Text] = Field(default_factory=dict)
+
+
+class Server(Strict):
+    """The daemon's own port."""
+
+    listen: Annotated[str, AfterValidator(listen_address)] = "127.0.0.1:19590"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port; port 0 is any free one."""
+        return split_listen(self.listen)
+
+
+class Settings(Strict):
+    """The whole configuration; `checks` holds every limit of every check."""
+
+    targets: Annotated[tuple[Target, ...], Field(strict=False)] = (
+        Target(url="http://127.0.0.1:8000"),
+    )
+    alerting: Alerting = Alerting()
+    server: Server = Server()
+    checks: Whole = Field(default_factory=lambda: defaults(CHECKS))
+    interval: Annotated[Duration, Field(ge=1, le=600)] = 15.0
+    host: Text = Field(default_factory=lambda: socket.gethostname() or "localhost")
+
+
+def access_of(part: Target | AlertmanagerSettings) -> Access:
+    """Return how to get in; files below $CREDENTIALS_DIRECTORY are looked for where it points."""
+    user = part if isinstance(part, AlertmanagerSettings) else None
+    return Access(
+        bearer_token_file=_expanded(part.bearer_token_file),
+        username=user.username if user else None,
+        password_file=_expanded(user.password_file) if user else None,
+        ca_file=_expanded(part.tls.ca_file),
+        cert_file=_expanded(part.tls.cert_file),
+        key_file=_expanded(part.tls.key_file),
+        server_name=part.tls.server_name,
+        insecure_skip_verify=part.tls.insecure_skip_verify,
+    )
+
+
+def _expanded(path: Path | None) -> Path | None:
+    folder = os.environ.get(CREDENTIALS[1:-1])
+    if path is None or folder is None or not str(path).startswith(CREDENTIALS):
+        return path
+    return Path(folder, *path.parts[1:])
