@@ -1,0 +1,66 @@
+"""Settings to a Watchdog that is ready for its first round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watchdog import __version__
+from watchdog.clock import Clock
+from watchdog.config import access_of, checks_for, profile_of
+from watchdog.domain.assess import Assessor, Watch
+from watchdog.domain.history import History
+from watchdog.probes.launch import Launch
+from watchdog.probes.vllm_metrics import VllmMetrics
+from watchdog.reader import Probe, Readers
+from watchdog.round import Watchdog
+from watchdog.settings import Settings
+from watchdog.sinks import Sink
+from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
+
+GAP = 2.5
+"""Intervals between two readings above which one was missed."""
+
+
+def watchdog_of(settings: Settings, sinks: Sequence[Sink], clock: Clock | None = None) -> Watchdog:
+    """Put everything together; `sinks` come from the command that runs it."""
+    clock = clock or Clock()
+    patience = min(10.0, max(0.8, settings.interval / clock.speed / 3))
+    return Watchdog(
+        Readers(probes_of(settings)),
+        assessor_of(settings, gap_after=GAP * settings.interval),
+        sinks,
+        settings.interval,
+        clock,
+        read_timeout=patience,
+        send_timeout=patience,
+    )
+
+
+def probes_of(settings: Settings) -> list[Probe]:
+    """Make the probes of every target."""
+    probes: list[Probe] = []
+    for target in settings.targets:
+        probes.append(VllmMetrics(target.name, target.url, access_of(target)))
+        probes.append(Launch(target.name, target.url))
+    return probes
+
+
+def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor:
+    """Make the pure middle; a replay needs no more than this."""
+    watches = {
+        target.name: Watch(
+            History(target.name, profile_of(settings, target), gap_after),
+            checks_for(settings, target.name),
+        )
+        for target in settings.targets
+    }
+    labels = tuple(sorted(settings.alerting.labels.items()))
+    return Assessor(settings.host, __version__, watches, labels=labels)
+
+
+def alertmanager_of(settings: Settings) -> list[Sink]:
+    """Make the Alertmanager sink, where instances are configured."""
+    instances = tuple(
+        Alertmanager(part.url, access_of(part)) for part in settings.alerting.alertmanagers
+    )
+    return [AlertmanagerSink(instances, interval=settings.interval)] if instances else []

@@ -1,0 +1,145 @@
+"""`watchdog check`: as many rounds as it needs, or a running daemon's word, or a recording."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from watchdog.build import assessor_of, watchdog_of
+from watchdog.domain.finding import Verdict, worst
+from watchdog.domain.report import PRODUCT, Report, as_json
+from watchdog.errors import CommandError, ProbeError
+from watchdog.fetch import Fetcher
+from watchdog.recording import Recording
+from watchdog.round import rounds
+from watchdog.settings import Settings
+
+DAEMON_TIMEOUT = 2.0
+MOST_BYTES = 8 << 20
+FRESH_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a check is: seconds waited of the window, and what is still open, in words."""
+
+    waited: float
+    window: float
+    open: tuple[str, ...]
+
+
+def check(
+    settings: Settings, window: float, told: Callable[[Progress], None] = lambda _: None
+) -> dict[str, Any]:
+    """Repeat rounds until each target has enough evidence or `window` seconds are over."""
+    watchdog = watchdog_of(settings, [])
+    began = watchdog.clock.now()
+    report: Report | None = None
+    for report in rounds(watchdog):
+        waited = watchdog.clock.now() - began
+        still = unsettled(report, settings)
+        told(Progress(waited, window, still))
+        if not still or waited + settings.interval > window:
+            break
+    watchdog.close()
+    if report is None:  # only where the clock was stopped
+        raise CommandError("stopped before the first round")
+    return as_json(report)
+
+
+def replay(directory: Path, settings: Settings) -> dict[str, Any]:
+    """Judge every snapshot of a recorded folder; the last round is what counts."""
+    assessor = assessor_of(settings)
+    report: Report | None = None
+    for at, readings in Recording(directory).snapshots():
+        report = assessor.assess(readings, at)
+    if report is None:
+        raise CommandError(f"{directory}: no snapshot to replay")
+    return as_json(report)
+
+
+def unsettled(report: Report, settings: Settings) -> tuple[str, ...]:
+    """Name what more traffic or time would decide; empty when the check may stop."""
+    still: list[str] = []
+    for target in settings.targets:
+        findings = report.of_target(target.name)
+        drafting = [
+            f
+            for f in findings
+            if f.alertname in ("SpecDecodeCollapsed", "ServingDown", "SpecDecodeNotDrafting")
+        ]
+        if any(f.alertname == "WatchdogBlind" and f.verdict is not Verdict.OK for f in findings):
+            continue  # it answers, and what it says will not change
+        still += [f.argument.summary for f in drafting if _is_open(f.verdict, f.conclusive)]
+    return tuple(still)
+
+
+def _is_open(verdict: Verdict, conclusive: bool) -> bool:  # noqa: FBT001
+    return not conclusive and verdict in (Verdict.OK, Verdict.UNKNOWN)
+
+
+def from_daemon(settings: Settings) -> dict[str, Any] | None:
+    """
+    Take a running daemon's last report, where it is conclusive for all these targets.
+
+    None where there is no daemon, where it watches other targets, where its last round is old,
+    or where its evidence is too thin: then the check makes rounds of its own.
+    """
+    try:
+        report = daemon_report(settings)
+    except CommandError:
+        return None
+    names = {target.name for target in settings.targets}
+    watched = {reading["target"] for reading in report["readings"]}
+    at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
+    age = (datetime.now(timezone.utc) - at).total_seconds()
+    if not names <= watched or age > FRESH_ROUNDS * settings.interval + 10:
+        return None
+    findings = [f for f in report["findings"] if f["subject"].get("target") in names]
+    decided = [f for f in findings if f["alertname"] in ("SpecDecodeCollapsed", "ServingDown")]
+    if not decided or not all(f["conclusive"] for f in decided):
+        return None
+    verdicts = [Verdict[f["verdict"]] for f in findings]
+    return {**report, "findings": findings, "verdict": worst(verdicts).name}
+
+
+def daemon_report(settings: Settings) -> dict[str, Any]:
+    """GET /api/v1/report of the daemon on this host. Raises CommandError with the reason."""
+    report = ask_daemon(settings, "/api/v1/report")
+    if report.get("product") != PRODUCT:
+        raise CommandError(f"{settings.server.listen}: another program answers there")
+    return report
+
+
+def ask_daemon(
+    settings: Settings, path: str, body: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    """GET from or POST to the daemon's port. Raises CommandError with what it said."""
+    host, port = settings.server.address
+    fetcher = Fetcher(f"http://{host}:{port}")
+    deadline = time.monotonic() + DAEMON_TIMEOUT
+    try:
+        if body is None:
+            page = fetcher.get(path, deadline, MOST_BYTES)
+        else:
+            page = fetcher.post(path, json.dumps(body).encode(), deadline, MOST_BYTES)
+    except ProbeError as error:
+        raise CommandError(
+            f"no daemon at {settings.server.listen}: {error}; start it with `watchdog run`"
+        ) from error
+    finally:
+        fetcher.close()
+    try:
+        answer = json.loads(page.body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise CommandError(f"{settings.server.listen}: another program answers there")
+    if page.status != 200:
+        raise CommandError(str(answer.get("error", f"the daemon answered {page.status}")))
+    return answer

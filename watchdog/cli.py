@@ -1,0 +1,376 @@
+"""The commands: parse, call, print, exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from watchdog import __version__
+from watchdog.domain.finding import Verdict, worst
+from watchdog.errors import CommandError, ConfigError, WatchdogError
+
+if TYPE_CHECKING:
+    from watchdog.checking import Progress
+    from watchdog.settings import Settings
+
+DEFAULT_CONFIG: Final = Path("/etc/serving-watchdog/config.yaml")
+UNKNOWN: Final = 3
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A duration as in the config: `90s`, `5m`, `1h30m`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return seconds."""
+        from watchdog.duration import parse_duration
+
+        try:
+            return value if isinstance(value, float) else parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; every failure of our own is 3, never 1 or 2."""
+    try:
+        code = cli.main(argv, prog_name="watchdog", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return UNKNOWN
+    except click.Abort:
+        return _fail("interrupted")
+    except ConfigError as error:
+        for fault in error.faults:
+            _fail(fault)
+        return UNKNOWN
+    except WatchdogError as error:
+        return _fail(str(error))
+    return code if isinstance(code, int) else 0
+
+
+def _fail(what: str) -> int:
+    print(f"serving-watchdog: {what}", file=sys.stderr)
+    return UNKNOWN
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="serving-watchdog %(version)s")
+def cli() -> None:
+    """serving-watchdog: is this inference host lossless but slow?"""
+
+
+def with_config(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --config and --url, which every command takes."""
+    command = click.option("--url", help="one target, without a configuration file")(command)
+    return click.option(
+        "--config",
+        "config",
+        type=click.Path(path_type=Path),
+        help=f"configuration file (default {DEFAULT_CONFIG}, else built-in defaults)",
+    )(command)
+
+
+def settings_of(config: Path | None, url: str | None) -> Settings:
+    """Load the configuration that a command was given. Raises ConfigError, CommandError."""
+    from watchdog.config import default, load
+
+    if config is not None and url is not None:
+        raise CommandError("--config and --url exclude each other")
+    if url is not None:
+        return default(url)
+    path = config_path(config)
+    return default() if path is None else load(path)
+
+
+def config_path(config: Path | None) -> Path | None:
+    """Return the file that counts, None where there is none."""
+    if config is not None:
+        return config
+    return DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+
+
+def _only(settings: Settings, names: tuple[str, ...]) -> Settings:
+    """Keep the named targets. Raises CommandError naming the ones that exist."""
+    if not names:
+        return settings
+    known = [target.name for target in settings.targets]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise CommandError(f"no target {', '.join(unknown)}; there are: {', '.join(known)}")
+    kept = tuple(target for target in settings.targets if target.name in names)
+    return settings.model_copy(update={"targets": kept})
+
+
+@cli.command()
+@with_config
+def run(config: Path | None, url: str | None) -> int:
+    """Watch for ever (the daemon)."""
+    from watchdog import logs
+    from watchdog.daemon import Daemon
+
+    logs.configure()
+    return Daemon(settings_of(config, url), lambda: settings_of(config, url)).run()
+
+
+@cli.command()
+@click.argument("targets", nargs=-1)
+@with_config
+@click.option("--window", type=Seconds(), default="120s", show_default=True, help="longest wait")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+@click.option("--nagios", is_flag=True, help="one line and perfdata")
+@click.option("--all", "everything", is_flag=True, help="also what is well, check by check")
+@click.option("--replay", type=click.Path(path_type=Path), help="judge a recorded folder instead")
+@click.option("--fresh", is_flag=True, help="do not ask a running daemon")
+def check(  # noqa: PLR0913, PLR0917  (one argument an option)
+    targets: tuple[str, ...],
+    config: Path | None,
+    url: str | None,
+    window: float,
+    as_json: bool,  # noqa: FBT001
+    nagios: bool,  # noqa: FBT001
+    everything: bool,  # noqa: FBT001
+    replay: Path | None,
+    fresh: bool,  # noqa: FBT001
+) -> int:
+    """Judge once; the exit code is the worst verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN."""
+    from watchdog import checking, logs
+
+    logs.configure(level="error")
+    source = ""
+    if replay is not None:
+        report = checking.replay(replay, _only(_for_replay(replay, config, url), targets))
+        source = f" (replay of {replay})"
+    else:
+        settings = _only(settings_of(config, url), targets)
+        found = None if fresh else checking.from_daemon(settings)
+        if found is not None:
+            source = " (said by the running daemon)"
+        report = found or _checked(settings, window)
+    _print_report(report, as_json, nagios, everything, source)
+    return int(Verdict[report["verdict"]])
+
+
+def _for_replay(directory: Path, config: Path | None, url: str | None) -> Settings:
+    """`--config` beats the folder's own; without both, its targets with the defaults."""
+    from watchdog.config import load
+    from watchdog.recording import settings_for
+
+    if config is not None or url is not None:
+        return settings_of(config, url)
+    own = directory / "config.yaml"
+    return load(own) if own.exists() else settings_for(directory)
+
+
+def _checked(settings: Settings, window: float) -> dict[str, Any]:
+    """Make rounds, with progress on standard error where a person looks at it."""
+    from watchdog import checking
+
+    if not sys.stderr.isatty():
+        return checking.check(settings, window)
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading for the first time ...") as status:
+
+        def told(progress: Progress) -> None:
+            still = progress.open[0] if progress.open else "done"
+            status.update(f"{progress.waited:.0f} s of at most {progress.window:.0f} s: {still}")
+
+        return checking.check(settings, window, told)
+
+
+def _print_report(
+    report: dict[str, Any],
+    as_json: bool,  # noqa: FBT001
+    nagios: bool,  # noqa: FBT001
+    everything: bool,  # noqa: FBT001
+    source: str,
+) -> None:
+    from watchdog import telling
+
+    if as_json:
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    elif nagios:
+        click.echo(telling.for_nagios(report))
+    else:
+        click.echo(telling.for_people(report, everything=everything, source=source))
+
+
+@cli.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@with_config
+@click.option("--window", type=Seconds(), default="60s", show_default=True)
+def capture(directory: Path, config: Path | None, url: str | None, window: float) -> int:
+    """Record what the targets say, for a bug report or `check --replay`."""
+    from watchdog.recording import capture as record
+
+    settings = settings_of(config, url)
+    taken = record(settings, directory, window)
+    click.echo(f"serving-watchdog: {taken} snapshots in {directory}; secrets and host names are")
+    click.echo("replaced. Look it through, then attach it, or: "
+               f"watchdog check --replay {directory}")  # fmt: skip
+    return 0
+
+
+@cli.command()
+@with_config
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+@click.option("--all", "everything", is_flag=True, help="also what is well, check by check")
+def status(config: Path | None, url: str | None, as_json: bool, everything: bool) -> int:  # noqa: FBT001
+    """Tell what the running daemon last reported."""
+    from watchdog import checking, telling
+
+    report = checking.daemon_report(settings_of(config, url))
+    _print_report(report, as_json, nagios=False, everything=everything, source="")
+    return int(telling.verdict_of(report))
+
+
+@cli.command()
+@click.argument("target")
+@click.argument("duration", type=Seconds())
+@with_config
+def pause(target: str, duration: float, config: Path | None, url: str | None) -> int:
+    """Watch and record TARGET, but alert nothing about it for DURATION (30m)."""
+    from watchdog import checking
+
+    settings = settings_of(config, url)
+    checking.ask_daemon(settings, "/api/v1/pause", {"target": target, "seconds": duration})
+    click.echo(f"serving-watchdog: {target} is paused for {duration:.0f} s; it ends by itself")
+    return 0
+
+
+@cli.command()
+@click.argument("target")
+@with_config
+def resume(target: str, config: Path | None, url: str | None) -> int:
+    """End a pause."""
+    from watchdog import checking
+
+    checking.ask_daemon(settings_of(config, url), "/api/v1/resume", {"target": target})
+    click.echo(f"serving-watchdog: {target} is alerted again")
+    return 0
+
+
+@cli.group("config")
+def config_group() -> None:
+    """Check, show or write the configuration."""
+
+
+@config_group.command("check")
+@with_config
+def config_check(config: Path | None, url: str | None) -> int:
+    """Validate; every fault with its line and column."""
+    from watchdog.config import warnings
+
+    settings = settings_of(config, url)
+    for doubt in warnings(settings):
+        click.echo(f"serving-watchdog: warning: {doubt}")
+    click.echo(f"serving-watchdog: {config_path(config) or 'built-in defaults'}: good; "
+               f"{len(settings.targets)} target(s)")  # fmt: skip
+    return 0
+
+
+@config_group.command("show")
+@with_config
+def config_show(config: Path | None, url: str | None) -> int:
+    """Print the whole configuration, defaults included."""
+    from watchdog.config import as_yaml
+
+    click.echo(as_yaml(settings_of(config, url)), nl=False)
+    return 0
+
+
+@config_group.command("init")
+@click.option("--output", type=click.Path(path_type=Path), help="write there, never over a file")
+def config_init(output: Path | None) -> int:
+    """Find the vLLM servers on this host's ports and propose a first configuration."""
+    from watchdog import discover
+
+    text = discover.first_config(discover.find_servers(timeout=5.0))
+    if output is None:
+        click.echo(text, nl=False)
+        return 0
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise CommandError(f"{output} exists and is left as it is") from None
+    except OSError as error:
+        raise CommandError(f"{output}: {error.strerror}") from None
+    click.echo(f"serving-watchdog: wrote {output}; look it through, then: "
+               f"watchdog config check --config {output}")  # fmt: skip
+    return 0
+
+
+@cli.group("alert")
+def alert_group() -> None:
+    """Try the way of an alert."""
+
+
+@alert_group.command("test")
+@with_config
+def alert_test(config: Path | None, url: str | None) -> int:
+    """Send a marked test alert through every sink, and say what each answered."""
+    from watchdog import logs
+    from watchdog.build import alertmanager_of
+    from watchdog.sinks import test_report, undelivered
+    from watchdog.sinks.log import Log
+
+    logs.configure()
+    settings = settings_of(config, url)
+    labels = tuple(sorted(settings.alerting.labels.items()))
+    report = test_report(settings.host, __version__, time.time(), labels)
+    deadline = time.monotonic() + 10
+    click.echo(f"serving-watchdog {__version__} on {settings.host}: a test alert")
+    deliveries = [
+        d for sink in (Log(), *alertmanager_of(settings)) for d in sink.send(report, deadline)
+    ]
+    for d in deliveries:
+        click.echo(f"  {d.sink:<13} {d.instance}: {'taken' if d.ok else 'FAILED'}: {d.detail}")
+    if not settings.alerting.alertmanagers:
+        click.echo("  alertmanager  none is configured: alerting.alertmanagers")
+    return UNKNOWN if undelivered(deliveries) else 0
+
+
+@cli.command()
+def demo() -> int:
+    """See the incident happen to a simulated server, through the real daemon (a minute)."""
+    from watchdog import demo as story
+
+    return story.run()
+
+
+@cli.command()
+@with_config
+def doctor(config: Path | None, url: str | None) -> int:
+    """What is installed, what clashes, and what each source can see here."""
+    from watchdog.config import default
+    from watchdog.doctor import examine
+
+    path = config_path(config)
+    faults: list[str] = []
+    try:
+        settings = settings_of(config, url)
+    except ConfigError as error:
+        settings, faults = default(), error.faults
+    lines = examine(settings, path)
+    verdict = worst([*(line.verdict for line in lines), *(Verdict.UNKNOWN for _ in faults)])
+    click.echo(f"serving-watchdog {__version__} on {settings.host}: {verdict.name}")
+    for fault in faults:
+        click.echo(f"{'UNKNOWN':<9} config: {fault}")
+    for line in lines:
+        click.echo(f"{line.verdict.name:<9} {line.what}: {line.detail}")
+        if line.next_step:
+            click.echo(f"{'':<9} next: {line.next_step}")
+    return int(verdict)

@@ -1,0 +1,85 @@
+"""One round: read all, assess, send all; `rounds()` repeats it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from watchdog.clock import Clock
+from watchdog.domain.assess import Assessor
+from watchdog.domain.report import Delivery, Report
+from watchdog.errors import SinkError
+from watchdog.reader import Readers
+from watchdog.sinks import Sink
+
+log = structlog.get_logger("watchdog.round")
+
+
+@dataclass
+class Watchdog:
+    """
+    Everything that one round needs. `interval` and deadlines in seconds.
+
+    `read_timeout` and `send_timeout` are real seconds, whatever the clock's speed.
+    """
+
+    readers: Readers
+    assessor: Assessor
+    sinks: Sequence[Sink]
+    interval: float
+    clock: Clock = field(default_factory=Clock)
+    read_timeout: float = 5.0
+    send_timeout: float = 5.0
+    delivered: Callable[[Delivery], None] = lambda _: None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def round(self) -> Report:
+        """Read, assess and send once. Never two at a time."""
+        with self.lock:
+            readings = self.readers.read_all(self.read_timeout)
+            report = self.assessor.assess(readings, self.clock.now(), self.clock.skew())
+            self.send(report)
+            return report
+
+    def send(self, report: Report) -> list[Delivery]:
+        """Hand the report to every sink; one that fails or crashes costs only itself."""
+        deliveries: list[Delivery] = []
+        deadline = time.monotonic() + self.send_timeout
+        for sink in self.sinks:
+            deliveries += _sent(sink, report, deadline)
+        for delivery in deliveries:
+            self.delivered(delivery)
+            if not delivery.ok:
+                log.warning("not delivered", sink=delivery.sink, to=delivery.instance,
+                            why=delivery.detail)  # fmt: skip
+        return deliveries
+
+    def close(self) -> None:
+        """End what still blocks."""
+        self.clock.stop()
+        self.readers.close()
+
+
+def _sent(sink: Sink, report: Report, deadline: float) -> list[Delivery]:
+    try:
+        return sink.send(report, deadline)
+    except SinkError as error:
+        detail = str(error)
+    except Exception as bug:
+        log.exception("a sink crashed", sink=sink.name)
+        detail = f"our own fault, please report it: {type(bug).__name__}: {bug}"
+    return [Delivery(sink.name, sink.name, ok=False, detail=detail, count=0)]
+
+
+def rounds(watchdog: Watchdog) -> Iterator[Report]:
+    """Repeat rounds at the interval, for as long as somebody asks and the clock runs."""
+    due = watchdog.clock.now()
+    while True:
+        yield watchdog.round()
+        due = max(due + watchdog.interval, watchdog.clock.now())
+        if watchdog.clock.sleep(due - watchdog.clock.now()):
+            return

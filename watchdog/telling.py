@@ -1,0 +1,115 @@
+"""A report, as plain data, told to people and to Nagios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from watchdog.domain.finding import Verdict, worst
+
+Data = Mapping[str, Any]
+
+ORDER = ("CRITICAL", "WARNING", "UNKNOWN", "OK")
+HEADLINES = ("SpecDecodeCollapsed", "ServingDown")
+"""What is shown of a target when all is well; the rest only when it has something to say."""
+
+
+def for_people(report: Data, *, everything: bool = False, source: str = "") -> str:
+    """The report as text: the verdict, then what is wrong with its argument, then the rest."""
+    who = f"serving-watchdog {report['version']} on {report['host']}"
+    lines = [f"{who}: {report['verdict']} at {report['at']}{source}"]
+    bad = [f for f in report["findings"] if f["verdict"] != "OK"]
+    for finding in sorted(bad, key=lambda f: ORDER.index(f["verdict"])):
+        lines += ["", *_argued(finding)]
+    fine = [f for f in report["findings"] if f["verdict"] == "OK" and _shown(f, everything)]
+    if fine:
+        lines.append("")
+    lines += [f"{_word(f):<12} {f['summary']}" for f in fine]
+    lines += _alerts(report)
+    return "\n".join(lines)
+
+
+def _word(finding: Data) -> str:
+    """Thin evidence is no OK, whatever the exit code."""
+    return finding["verdict"] if finding["conclusive"] else "no evidence"
+
+
+def _shown(finding: Data, everything: bool) -> bool:  # noqa: FBT001
+    return everything or finding["alertname"] in HEADLINES
+
+
+def _argued(finding: Data) -> Iterator[str]:
+    yield f"{finding['verdict']:<12} {finding['alertname']}: {finding['summary']}"
+    if finding["expected"]:
+        yield f"  expected   {finding['expected']}"
+    proof = _numbers(finding["evidence"])
+    if proof:
+        yield f"  evidence   {proof}"
+    for line in finding["ruled_out"]:
+        yield f"  ruled out  {line}"
+    for rank, line in enumerate(finding["suspects"], 1):
+        yield f"  suspect {rank}  {line}"
+    if finding["next_step"]:
+        yield f"  next       {finding['next_step']}"
+    if finding["verdict"] in ("CRITICAL", "WARNING"):
+        yield f"  runbook    {finding['runbook_url']}"
+
+
+def _numbers(evidence: Data) -> str:
+    return ", ".join(
+        f"{name} {_number(value)}" for name, value in evidence.items() if value not in (None, [])
+    )
+
+
+def _number(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + " ".join(_number(v) for v in value) + "]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _alerts(report: Data) -> Iterator[str]:
+    told = [a for a in report.get("alerts", []) if a["state"] in ("firing", "resolved")]
+    if told:
+        yield ""
+        yield "alerts"
+    for alert in told:
+        since = alert["resolved_at"] if alert["state"] == "resolved" else alert["fired_at"]
+        subject = " ".join(f"{k}={v}" for k, v in alert["subject"].items())
+        yield f"  {alert['state']:<9} since {since}  {alert['alertname']}  {subject}"
+    for target, until in report.get("paused", {}).items():
+        yield f"  paused    until {until}  {target}: watched and recorded, not alerted"
+
+
+def for_nagios(report: Data) -> str:
+    """One line and perfdata: `CRITICAL: text | 'label'=value;warn;crit;min;max`."""
+    findings = sorted(report["findings"], key=lambda f: ORDER.index(f["verdict"]))
+    bad = [f for f in findings if f["verdict"] != "OK"]
+    heads = [f for f in findings if f["alertname"] in HEADLINES]
+    said = (bad or heads or findings)[:1]
+    text = said[0]["summary"] if said else "nothing is watched"
+    if len(bad) > 1:
+        text += f" (and {len(bad) - 1} more)"
+    line = f"serving-watchdog {report['verdict']}: {_plain(text)}"
+    perf = " ".join(_perfdata(f) for f in findings if f["alertname"] == HEADLINES[0])
+    return f"{line} | {perf.strip()}" if perf.strip() else line
+
+
+def _perfdata(finding: Data) -> str:
+    if finding["value"] is None:
+        return ""
+    subject = finding["subject"]
+    label = f"{subject.get('target')}_{subject.get('engine', '0')}_acceptance_length"
+    return f"'{_plain(label)}'={finding['value']:.4f};;;1;"
+
+
+def _plain(text: str) -> str:
+    """Nagios cuts at a pipe and a line end, and a quote would end a label."""
+    return " ".join(text.replace("|", "/").replace("'", "").split())
+
+
+def verdict_of(report: Data) -> Verdict:
+    """The worst of findings and of firing alerts: what a status command exits with."""
+    severities = {"warning": Verdict.WARNING, "critical": Verdict.CRITICAL}
+    firing = [a for a in report.get("alerts", []) if a["state"] == "firing"]
+    verdicts = [severities.get(a["severity"], Verdict.OK) for a in firing]
+    return worst([Verdict[report["verdict"]], *verdicts])
