@@ -10,12 +10,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from watchdog.build import assessor_of, watchdog_of
+from watchdog.build import assessor_of, probes_of, watchdog_of
+from watchdog.clock import Clock
 from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.report import PRODUCT, Report, as_json
 from watchdog.errors import CommandError, ProbeError
 from watchdog.fetch import Fetcher
-from watchdog.recording import Recording
+from watchdog.recording import Recording, capture
 from watchdog.round import rounds
 from watchdog.settings import Settings
 
@@ -61,6 +62,24 @@ def replay(directory: Path, settings: Settings) -> dict[str, Any]:
     if report is None:
         raise CommandError(f"{directory}: no snapshot to replay")
     return as_json(report)
+
+
+def settings_for(directory: Path) -> Settings:
+    """Make the settings for a recording without a config: its targets, nothing declared."""
+    # No page is fetched in a replay; each target only needs an address of its own.
+    targets = [
+        {"name": name, "url": f"http://127.0.0.1:{port}"}
+        for port, name in enumerate(Recording(directory).targets(), 1)
+    ]
+    return Settings.model_validate({"targets": targets})
+
+
+def record(settings: Settings, directory: Path, window: float) -> tuple[int, int]:
+    """Record `window` seconds of every target; return how many pages came, and how many not."""
+    count = max(2, int(window // settings.interval) + 1)
+    clock = Clock()
+    taken = capture(probes_of(settings), directory, count, settings.interval, clock)
+    return taken, count * len(settings.targets) - taken
 
 
 def unsettled(report: Report, settings: Settings) -> tuple[str, ...]:

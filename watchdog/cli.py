@@ -164,8 +164,8 @@ def check(  # noqa: PLR0913, PLR0917  (one argument an option)
 
 def _for_replay(directory: Path, config: Path | None, url: str | None) -> Settings:
     """`--config` beats the folder's own; without both, its targets with the defaults."""
+    from watchdog.checking import settings_for
     from watchdog.config import load
-    from watchdog.recording import settings_for
 
     if config is not None or url is not None:
         return settings_of(config, url)
@@ -213,14 +213,15 @@ def _print_report(
 @click.option("--window", type=Seconds(), default="60s", show_default=True)
 def capture(directory: Path, config: Path | None, url: str | None, window: float) -> int:
     """Record what the targets say, for a bug report or `check --replay`."""
-    from watchdog.recording import capture as record
+    from watchdog import checking
 
-    settings = settings_of(config, url)
-    taken = record(settings, directory, window)
-    click.echo(f"serving-watchdog: {taken} snapshots in {directory}; secrets and host names are")
-    click.echo("replaced. Look it through, then attach it, or: "
-               f"watchdog check --replay {directory}")  # fmt: skip
-    return 0
+    taken, missed = checking.record(settings_of(config, url), directory, window)
+    click.echo(
+        f"serving-watchdog: {taken} pages recorded in {directory}, {missed} failed; "
+        f"secrets and host names are replaced"
+    )
+    click.echo(f"look it through, then attach it; judge it: watchdog check --replay {directory}")
+    return 0 if taken else UNKNOWN
 
 
 @cli.command()

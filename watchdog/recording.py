@@ -1,0 +1,224 @@
+"""A recorded folder (DESIGN 4.3): how `capture` writes it and `check --replay` reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import quote, unquote
+
+from watchdog.domain.report import rfc3339
+from watchdog.domain.sample import Reading
+from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
+from watchdog.fetch import Access
+from watchdog.probes.vllm_metrics import VllmMetrics, details_of
+from watchdog.probes.vllm_page import parse_page
+from watchdog.redaction import Redactor, redactor_of
+
+LARGEST: Final = 8 * 2**20  # bytes of a file that is read
+DETAIL_FILES: Final = ("version.json", "models.json")
+_ANSWERED: Final = "(it answered)"
+_TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?(?:([Zz])|([+-])(\d\d):(\d\d))"
+)
+
+Scrape = Mapping[str, bytes] | ProbeError
+"""One target's bodies by file name, or why there are none."""
+
+
+class Clock(Protocol):
+    """What `capture` needs of `watchdog.clock.Clock`."""
+
+    def now(self) -> float: ...
+
+    def sleep(self, seconds: float) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Writes snapshots; nothing reaches the disk that `redactor` has not seen."""
+
+    redactor: Redactor
+
+    def write(self, directory: Path, index: int, at: float, scrapes: Mapping[str, Scrape]) -> None:
+        """Write one snapshot, `at` in Unix seconds; it appears whole or not at all."""
+        whole = directory / f"{index:03d}"
+        part = directory / f".{index:03d}.part"
+        for target, scrape in scrapes.items():
+            folder = part / "targets" / _file_name(self.redactor.text(target))
+            folder.mkdir(parents=True)
+            if isinstance(scrape, ProbeError):
+                marks = "" if isinstance(scrape, NoAnswer) else f"\n{_ANSWERED}"
+                text = f"{self.redactor.text(str(scrape))}{marks}\n"
+                (folder / "metrics.error").write_text(text, encoding="utf-8")
+                continue
+            for file, body in scrape.items():
+                (folder / file).write_bytes(self.redactor.body(body))
+        part.mkdir(parents=True, exist_ok=True)
+        (part / "at").write_text(rfc3339(at) + "\n", encoding="ascii")
+        part.rename(whole)
+
+
+def capture(
+    probes: Sequence[object],
+    directory: Path,
+    rounds: int,
+    interval: float,
+    clock: Clock,
+) -> int:
+    """
+    Record `rounds` snapshots, one every `interval` seconds; return how many scrapes succeeded.
+
+    Of `probes` those count whose source is a target's page. A scrape that fails is recorded
+    too. Raises CommandError where the folder cannot be used.
+    """
+    pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
+    recorder = Recorder(_redactor_for(pages))
+    succeeded = 0
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise CommandError(f"{directory} is not empty: name a new folder to record into")
+        for index in range(rounds):
+            began = clock.now()
+            scrapes = {page.target: _scrape(page, min(interval, 10.0)) for page in pages}
+            recorder.write(directory, index, began, scrapes)
+            succeeded += sum(not isinstance(scrape, ProbeError) for scrape in scrapes.values())
+            rest = began + interval - clock.now()
+            if index + 1 < rounds and clock.sleep(max(0.0, rest)):
+                break
+    except OSError as error:
+        raise CommandError(f"cannot record into {directory}: {error.strerror}") from error
+    return succeeded
+
+
+def _scrape(page: VllmMetrics, seconds: float) -> Scrape:
+    try:
+        return page.scrape(time.monotonic() + seconds)
+    except ProbeError as error:
+        return error
+
+
+def _redactor_for(pages: Sequence[VllmMetrics]) -> Redactor:
+    own = {socket.gethostname(), socket.gethostname().lower()}
+    secrets = [secret for page in pages for secret in _secrets(page.access)]
+    return redactor_of(own, [page.url for page in pages], secrets)
+
+
+def _secrets(access: Access) -> Iterator[str]:
+    for file in (access.bearer_token_file, access.password_file):
+        if file is not None:
+            with contextlib.suppress(OSError):  # the scrape says what is wrong with it
+                yield file.read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _file_name(target: str) -> str:
+    """Turn a target's name into the name of one folder, which `unquote` turns back."""
+    name = quote(target, safe=" :@+,=()")
+    return name.replace(".", "%2E", 1) if name.startswith(".") else name
+
+
+class Recording:
+    """A recorded folder; snapshots are read one by one, in numeric order."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        try:
+            found = [path for path in directory.iterdir() if path.name.isdecimal()]
+        except OSError as error:
+            raise CommandError(f"cannot read {directory}: {error.strerror}") from error
+        self._folders = sorted((path for path in found if path.is_dir()), key=_number)
+        if not self._folders:
+            raise CommandError(f"{directory} holds no snapshots: folders 000, 001, ... are missing")
+
+    def targets(self) -> list[str]:
+        """Names of all targets that any snapshot has, sorted."""
+        return sorted({unquote(t.name) for folder in self._folders for t in _targets(folder)})
+
+    def snapshots(self) -> Iterator[tuple[float, list[Reading]]]:
+        """
+        Yield each snapshot's time in Unix seconds and its readings.
+
+        Raises CommandError, naming the file, where a time is missing, malformed or not later
+        than the one before.
+        """
+        last: float | None = None
+        for folder in self._folders:
+            at = _at(folder / "at")
+            if last is not None and at <= last:
+                raise CommandError(f"{folder / 'at'}: not later than the snapshot before it")
+            last = at
+            readings = (_reading(target) for target in _targets(folder))
+            yield at, [reading for reading in readings if reading is not None]
+
+
+def _number(folder: Path) -> tuple[int, str]:
+    return int(folder.name), folder.name
+
+
+def _targets(folder: Path) -> list[Path]:
+    place = folder / "targets"
+    try:
+        return sorted(path for path in place.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []  # a snapshot of other sources
+    except OSError as error:
+        raise CommandError(f"cannot read {place}: {error.strerror}") from error
+
+
+def _reading(folder: Path) -> Reading | None:
+    """One target's reading in one snapshot; None where it has none."""
+    name, target = VllmMetrics.name, unquote(folder.name)
+    body = _bytes(folder / "metrics.prom")
+    if body is None:
+        told = _bytes(folder / "metrics.error")
+        if told is None:
+            return None
+        sentence, _, mark = told.decode("utf-8", "replace").strip().partition("\n")
+        return Reading(name, target, error=sentence or "failed", answered=mark.strip() == _ANSWERED)
+    shown = f"the recorded page of {target}"
+    if len(body) > LARGEST:
+        return Reading(name, target, error=f"{shown} is longer than {LARGEST} bytes")
+    try:
+        samples, facts = parse_page(target, body.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return Reading(name, target, error=f"{shown} is not UTF-8 text at byte {error.start}")
+    except NotUnderstood as error:
+        return Reading(name, target, error=f"{shown} {error}")
+    details = {file: _bytes(folder / file) or b"" for file in DETAIL_FILES}
+    return Reading(name, target, samples, {**facts, **details_of(details)})
+
+
+def _bytes(file: Path) -> bytes | None:
+    """Return the file, at most one byte more than LARGEST; None where there is none."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _at(file: Path) -> float:
+    """Read an RFC 3339 time as Unix seconds."""
+    body = _bytes(file)
+    if body is None:
+        raise CommandError(f"{file} is missing: every snapshot needs its time")
+    match = _TIME.fullmatch(body[:100].decode("ascii", "replace").strip())
+    if match is None:
+        raise CommandError(f"{file} holds no RFC 3339 time such as 2026-11-30T03:12:16Z")
+    date, clock, fraction, _, sign, hours, minutes = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{date}T{clock}").replace(tzinfo=timezone.utc)
+    except ValueError as error:
+        raise CommandError(f"{file} holds a time that does not exist: {error}") from error
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    moment = moment + offset if sign == "-" else moment - offset
+    return moment.timestamp() + float(fraction or 0)
