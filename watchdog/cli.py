@@ -47,8 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        error.show()
-        return UNKNOWN
+        return _fail(f"{error.format_message()}; see `watchdog --help`")
     except click.Abort:
         return _fail("interrupted")
     except ConfigError as error:

@@ -32,8 +32,8 @@ def load(path: Path) -> Settings:
     document = read(_text_of(path))
     settings, faults = _settings_of(document)
     if settings is None or faults:
-        lines = sorted(set(faults), key=lambda fault: fault.mark)
-        raise ConfigError([_line(path, fault) for fault in lines])
+        faults.sort(key=lambda fault: fault.mark)
+        raise ConfigError([_line(path, fault) for fault in faults])
     return settings
 
 
@@ -108,16 +108,34 @@ def _settings_of(document: Document) -> tuple[Settings | None, list[Fault]]:
             faults.append(Fault(document.mark(()), (), _no_sections(document)))
         return None, faults
     settings = None
-    found = list(nothing_given(document.data, document))
+    found = list(nothing_given(document))
     found += _same_names(document)
     try:
         settings = Settings.model_validate(document.data)
     except ValidationError as error:
         found += faults_of(error, document)
+    told = {fault.place for fault in faults}
     for fault in found:
-        if all(fault.place != told.place for told in faults):
+        if fault.place not in told:
+            told.add(fault.place)
             faults.append(fault)
+    if settings is not None:
+        faults += _unfit_limits(settings, document)
     return settings, faults
+
+
+def _unfit_limits(settings: Settings, document: Document) -> Iterator[Fault]:
+    """Limits that are sound one by one and not together: a check says so when it is made."""
+    parts: list[tuple[Place, Limits]] = [(("checks",), settings.checks)]
+    for i, target in enumerate(settings.targets):
+        if target.checks:
+            parts.append((("targets", i, "checks"), _limits_for(settings, target.name)))
+    for place, limits in parts:
+        for check, kind in CHECKS.items():
+            try:
+                kind(**limits[check])
+            except ValueError as error:  # noqa: PERF203  (each check has its own say)
+                yield Fault(document.mark((*place, check)), (*place, check), str(error))
 
 
 def _no_sections(document: Document) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_WHOLE = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?")
+_WHOLE = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS))
 
 HINT: Final = "write a duration as 500ms, 15s, 5m, 6h, 2d or 1h30m"
 

@@ -53,7 +53,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
 
 def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
     """One fault for each of pydantic's, at the place in the document where it can be mended."""
-    for part in error.errors(include_url=False):
+    for part in error.errors(include_url=False, include_input=False):
         place: Place = tuple(part["loc"])
         kind, of_key = part["type"], part["loc"][-1:] == ("[key]",)
         if of_key:
@@ -72,17 +72,19 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[Fault]:
             yield Fault(document.mark(place), place, what)
 
 
-def nothing_given(data: Any, document: Document, place: Place = ()) -> Iterator[Fault]:
+def nothing_given(document: Document) -> Iterator[Fault]:
     """A fault for each key without a value: all lines below it may be commented out."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from nothing_given(value, document, (*place, key))
-    elif isinstance(data, list):
-        for i, value in enumerate(data):
-            yield from nothing_given(value, document, (*place, i))
-    elif data is None and place:
-        what = "has no value; give it one or remove it"
-        yield Fault(document.mark(place, of_key=True), place, what)
+    seen: set[int] = set()  # what aliases share is looked at once
+    waiting: list[tuple[Place, Any]] = [((), document.data)]
+    while waiting:
+        place, data = waiting.pop()
+        if data is None:
+            what = "has no value; give it one or remove it"
+            yield Fault(document.mark(place, of_key=True), place, what)
+        elif isinstance(data, (dict, list)) and id(data) not in seen:
+            seen.add(id(data))
+            pairs = data.items() if isinstance(data, dict) else enumerate(data)
+            waiting += [((*place, step), value) for step, value in pairs]
 
 
 def _unknown(place: Place) -> str:

@@ -10,6 +10,7 @@ Nothing is read from the environment (no proxy, no netrc), and no cookie is kept
 from __future__ import annotations
 
 import base64
+import contextlib
 import ssl
 import threading
 import time
@@ -35,7 +36,7 @@ _HEADERS = {
     "Accept": "text/plain, */*;q=0.5",
     # A compressed answer may be a bomb; none is asked for, none is unpacked.
     "Accept-Encoding": "identity",
-    # A kept connection is stale by the next round and would fail for nothing.
+    # A kept connection is stale by the next round and would fail for nothing (see `hang_up`).
     "Connection": "close",
 }
 
@@ -163,19 +164,19 @@ def _exchange(
     adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int, shown: str
 ) -> Page | str:
     """Send one request; return its page, or the place that it redirects to."""
-    verify = adapter.verify
-    response = adapter.send(request, stream=True, timeout=line.left(), verify=verify)
     try:
-        location = response.headers.get("Location")
-        if response.status_code in _REDIRECTS and location:
+        answer = adapter.send(request, stream=True, timeout=line.left(), verify=adapter.verify)
+        with contextlib.closing(answer) as response:
+            location = response.headers.get("Location")
+            if response.status_code not in _REDIRECTS or not location:
+                body = _body(response, limit, shown)
+                content_type = response.headers.get("Content-Type", "")
+                return Page(response.status_code, content_type[:200], body)
             if request.method != "GET" and response.status_code not in _REPEATED:
                 raise NotUnderstood(f"{shown} redirects what is sent to it; use the final address")
             return location
-        body = _body(response, limit, shown)
     finally:
-        response.close()
-    content_type = response.headers.get("Content-Type", "")
-    return Page(response.status_code, content_type[:200], body)
+        adapter.hang_up()
 
 
 def _body(response: requests.Response, limit: int, shown: str) -> bytes:

@@ -164,6 +164,10 @@ class LineAdapter(HTTPAdapter):
         del args  # one connection at a time, never kept
         self.poolmanager = _Pools(self, num_pools=1, **kw)
 
+    def hang_up(self) -> None:
+        """Close every connection: urllib3 keeps one that the server did not say it will close."""
+        self.poolmanager.clear()
+
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """Leave certificates to the context; requests would load its own bundle each time."""
         del url, cert

@@ -59,10 +59,10 @@ def _url(text: str) -> str:
 
 
 def server_url(text: str) -> str:
+    """A vLLM server's address, or that of its page where that is elsewhere (.../metrics)."""
     text = _url(text)
-    for ending in ("/metrics", "/v1"):
-        if text.endswith(ending):
-            raise ValueError(f"leave {ending} off; it is added where it is needed")
+    if text.endswith("/v1"):
+        raise ValueError("leave /v1 off; the metrics are beside it, not below it")
     return text
 
 

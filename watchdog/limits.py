@@ -43,7 +43,7 @@ def limits_model(checks: Checks) -> type[Strict]:
     """Make a section with one section for each check and one key for each of its limits."""
     sections: dict[str, Any] = {}
     for check, kind in checks.items():
-        keys = {f.name: (_type_of(f), f.default) for f in _fields(kind)}
+        keys: dict[str, Any] = {f.name: (_type_of(f), f.default) for f in _fields(kind)}
         section = create_model(check, __base__=Strict, **keys)
         sections[check] = (section, section())
     return create_model("Limits", __base__=Strict, **sections)
@@ -69,7 +69,10 @@ def merged(*layers: Limits) -> Limits:
 
 def defaults(checks: Checks) -> Limits:
     """Every limit of every check."""
-    return {check: {f.name: f.default for f in _fields(kind)} for check, kind in checks.items()}
+    made: dict[str, dict[str, Any]] = {}
+    for check, kind in checks.items():
+        made[check] = {f.name: f.default for f in _fields(kind)}
+    return made
 
 
 def written(limits: Limits, checks: Checks) -> dict[str, dict[str, Any]]:

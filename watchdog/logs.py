@@ -139,7 +139,7 @@ def _harmless(value: Any) -> Any:
     """Escape what could begin a line or steer a terminal; a traceback is no string yet."""
     if not isinstance(value, str) or value.isprintable():
         return value
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:LONGEST_LINE])
 
 
 def _cut(line: str, most: int) -> str:

@@ -6,7 +6,7 @@ import socket
 import threading
 from typing import Any, Final
 
-import waitress  # type: ignore[import-untyped]
+import waitress
 from waitress import wasyncore
 
 from watchdog.board import Board

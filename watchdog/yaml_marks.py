@@ -223,8 +223,10 @@ class _Builder:
         octal = kind == "int" and text.lstrip("+-").startswith("0") and text.strip("+-0")
         number = _to_number(text, kind)
         if octal or number is None:
-            plain = "write a duration as 1m30s, text" if ":" in text else "write a plain number, text"
-            self._fault(node, place, f"{text} is another number to YAML; {plain} in quotes")
+            plain = "a duration as 1m30s" if ":" in text else "a plain number"
+            self._fault(
+                node, place, f"{text} is another number to YAML; write {plain}, text in quotes"
+            )
             return Misread()
         return number
 

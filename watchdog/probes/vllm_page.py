@@ -22,8 +22,8 @@ from watchdog.errors import NotUnderstood
 from watchdog.probes import vllm_series as wire
 
 MOST_ENGINES: Final = 512
-MOST_LINES: Final = 20_000
-MOST_HEAD: Final = 2_048  # characters of one name with its labels
+MOST_LINES: Final = 8_192  # that count; so many are remembered, and no page pushes itself out
+MOST_HEAD: Final = 1_024  # characters of one name with its labels
 MOST_VALUE: Final = float(2**53)  # beyond it a float no longer counts one by one
 
 _NAMES: Final = "|".join(sorted([*wire.WIRES, *wire.V0_ONLY], key=len, reverse=True))
@@ -147,7 +147,7 @@ def _split(line: str) -> tuple[_Head, float]:
     return head, value
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=MOST_LINES)
 def _head(text: str) -> _Head:
     if len(text) > MOST_HEAD:
         raise NotUnderstood(f"has a series with more than {MOST_HEAD} characters: {_short(text)}")

@@ -1,0 +1,129 @@
+"""The runner of probes: what hangs, fails or crashes costs only its own reading."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from watchdog.domain.sample import Facts, Reading
+from watchdog.errors import NoAnswer, NotUnderstood
+from watchdog.reader import Reader, Readers
+
+
+@dataclass
+class Fake:
+    """A source that does what it is told; only the source is made up, never our own code."""
+
+    does: Callable[[Facts], Reading]
+    target: str = "t"
+    name: str = "fake"
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def read(self, known: Facts, deadline: float) -> Reading:
+        return self.does(known)
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def well(known: Facts) -> Reading:
+    return Reading("fake", "t", facts={"seen": known.get("seen", 0) + 1})  # type: ignore[operator]
+
+
+def refuses(_: Facts) -> Reading:
+    raise NoAnswer("refused")
+
+
+def talks_nonsense(_: Facts) -> Reading:
+    raise NotUnderstood("an HTML page")
+
+
+def crashes(_: Facts) -> Reading:
+    raise ZeroDivisionError("a bug")
+
+
+def test_a_probe_that_hangs_stalls_only_its_own_reading() -> None:
+    release = threading.Event()
+
+    def hangs(_: Facts) -> Reading:
+        release.wait(20)
+        return Reading("fake", "stuck")
+
+    readers = Readers([Fake(hangs, "stuck"), Fake(well)])
+    began = time.monotonic()
+
+    stuck, other = readers.read_all(0.2)
+
+    assert time.monotonic() - began < 3
+    assert stuck.error is not None and stuck.error.startswith("still reading after")
+    assert not stuck.answered
+    assert other.error is None
+    release.set()
+
+
+def test_no_second_thread_is_piled_on_a_probe_that_hangs() -> None:
+    release, calls = threading.Event(), []
+
+    def hangs(_: Facts) -> Reading:
+        calls.append(1)
+        release.wait(20)
+        return Reading("fake", "t")
+
+    readers = Readers([Fake(hangs)])
+    readers.read_all(0.05)
+    readers.read_all(0.05)
+
+    assert len(calls) == 1
+    release.set()
+
+
+def test_a_probe_is_closed_at_the_deadline_and_its_reading_is_then_taken() -> None:
+    probe = Fake(refuses)
+
+    def until_closed(_: Facts) -> Reading:
+        probe.closed.wait(20)
+        raise NoAnswer("broken off at the deadline")
+
+    probe.does = until_closed
+    reader = Reader(probe)
+    deadline = time.monotonic() + 0.1
+    reader.start({}, deadline)
+
+    reading = reader.result(deadline)
+
+    assert reading.error == "broken off at the deadline"
+
+
+def test_no_answer_and_nonsense_are_told_apart() -> None:
+    [silent] = Readers([Fake(refuses)]).read_all(1)
+    [odd] = Readers([Fake(talks_nonsense)]).read_all(1)
+
+    assert (silent.answered, silent.error) == (False, "refused")
+    assert (odd.answered, odd.error) == (True, "an HTML page")
+
+
+def test_a_crash_of_ours_is_an_error_that_says_so() -> None:
+    [reading] = Readers([Fake(crashes)]).read_all(1)
+
+    assert reading.error == "our own fault, please report it: ZeroDivisionError: a bug"
+
+
+def test_a_probe_gets_the_facts_of_the_last_round() -> None:
+    readers = Readers([Fake(well)])
+
+    seen = [readers.read_all(1)[0].facts["seen"] for _ in range(3)]
+
+    assert seen == [1, 2, 3]
+
+
+def test_facts_of_a_server_outlast_its_silence_and_say_that_it_is_silent() -> None:
+    probe = Fake(well)
+    readers = Readers([probe])
+    readers.read_all(1)
+    probe.does = refuses
+
+    readers.read_all(1)
+
+    assert readers.known["t"] == {"seen": 1, "answered": False}
