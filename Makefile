@@ -50,7 +50,7 @@ format: dev-setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/python tools/file_table.py
 
-bench: dev-setup
+bench: dev-setup binaries
 	@$(BIN)/python bench/bench.py $(ARGS)
 
 test-vllm: dev-setup binaries

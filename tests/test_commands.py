@@ -130,7 +130,7 @@ def test_nagios_gets_one_line_with_perfdata(
     assert code == 0
     assert out.count("\n") == 1
     assert out.startswith("serving-watchdog OK: ")
-    assert out.rstrip().endswith("| 'tiny_0_acceptance_length'=5.0000;;;1;")
+    assert out.rstrip().endswith("| 'tiny_tiny_0_acceptance_length'=5.0000;;;1;")
 
 
 @pytest.mark.parametrize(

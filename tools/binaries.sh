@@ -16,10 +16,10 @@ have prometheus-alertmanager || missing="$missing prometheus-alertmanager"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "binaries: not on PATH:$missing; the tests that need them are skipped" >&2
+    echo "binaries: not on PATH:$missing; tests that need them fail" >&2
     exit 0
 fi
 echo "binaries: unpacking$missing into $dir" >&2
 # shellcheck disable=SC2086  # a list of names
 sh "$tools/debian.sh" "$dir" $missing ||
-    echo "binaries: the tests that need$missing are skipped" >&2
+    echo "binaries: tests that need$missing fail" >&2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,11 @@ from watchdog.settings import Settings
 DAEMON_TIMEOUT = 2.0
 MOST_BYTES = 8 << 20
 FRESH_ROUNDS = 3
+LATE = 1.0
+"""Seconds that the last round may begin after the window: rounds are a little late."""
+
+DECIDING = ("SpecDecodeCollapsed", "SpecDecodeNotDrafting", "ServingDown", "ServingStalled")
+"""What a check waits for; the other alerts need longer than anyone waits for an answer."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +50,15 @@ def check(
         waited = watchdog.clock.now() - began
         still = unsettled(report, settings)
         told(Progress(waited, window, still))
-        if not still or waited + settings.interval > window:
+        if not still or waited + settings.interval > window + LATE:
             break
     watchdog.close()
     if report is None:  # only where the clock was stopped
         raise CommandError("stopped before the first round")
-    return as_json(report)
+    return as_json(replace(report, alerts=()))  # nothing was sent: there is no alert
 
 
-def replay(directory: Path, settings: Settings) -> dict[str, Any]:
+def replayed(directory: Path, settings: Settings) -> dict[str, Any]:
     """Judge every snapshot of a recorded folder; the last round is what counts."""
     assessor = assessor_of(settings)
     report: Report | None = None
@@ -87,14 +92,10 @@ def unsettled(report: Report, settings: Settings) -> tuple[str, ...]:
     still: list[str] = []
     for target in settings.targets:
         findings = report.of_target(target.name)
-        drafting = [
-            f
-            for f in findings
-            if f.alertname in ("SpecDecodeCollapsed", "ServingDown", "SpecDecodeNotDrafting")
-        ]
+        deciding = [f for f in findings if f.alertname in DECIDING]
         if any(f.alertname == "WatchdogBlind" and f.verdict is not Verdict.OK for f in findings):
             continue  # it answers, and what it says will not change
-        still += [f.argument.summary for f in drafting if _is_open(f.verdict, f.conclusive)]
+        still += [f.argument.summary for f in deciding if _is_open(f.verdict, f.conclusive)]
     return tuple(still)
 
 
@@ -120,11 +121,14 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     if not names <= watched or age > FRESH_ROUNDS * settings.interval + 10:
         return None
     findings = [f for f in report["findings"] if f["subject"].get("target") in names]
-    decided = [f for f in findings if f["alertname"] in ("SpecDecodeCollapsed", "ServingDown")]
+    decided = [f for f in findings if f["alertname"] in DECIDING]
     if not decided or not all(f["conclusive"] for f in decided):
         return None
     verdicts = [Verdict[f["verdict"]] for f in findings]
-    return {**report, "findings": findings, "verdict": worst(verdicts).name}
+    alerts = [a for a in report["alerts"] if a["subject"].get("target") in names]
+    paused = {name: until for name, until in report["paused"].items() if name in names}
+    own = {"findings": findings, "alerts": alerts, "paused": paused}
+    return {**report, **own, "verdict": worst(verdicts).name}
 
 
 def daemon_report(settings: Settings) -> dict[str, Any]:

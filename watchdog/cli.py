@@ -120,7 +120,9 @@ def run(config: Path | None, url: str | None) -> int:
     from watchdog.daemon import Daemon
 
     logs.configure()
-    return Daemon(settings_of(config, url), lambda: settings_of(config, url)).run()
+    # A file that is gone at a reload is a fault then, and no reason to fall back to defaults.
+    path = None if url is not None else config_path(config)
+    return Daemon(settings_of(path, url), lambda: settings_of(path, url)).run()
 
 
 @cli.command()
@@ -149,7 +151,7 @@ def check(  # noqa: PLR0913, PLR0917  (one argument an option)
     logs.configure(level="error")
     source = ""
     if replay is not None:
-        report = checking.replay(replay, _only(_for_replay(replay, config, url), targets))
+        report = checking.replayed(replay, _only(_for_replay(replay, config, url), targets))
         source = f" (replay of {replay})"
     else:
         settings = _only(settings_of(config, url), targets)
@@ -297,7 +299,8 @@ def config_init(output: Path | None) -> int:
     """Find the vLLM servers on this host's ports and propose a first configuration."""
     from watchdog import discover
 
-    text = discover.first_config(discover.find_servers(timeout=5.0))
+    found, untried = discover.search(timeout=5.0)
+    text = discover.first_config(found, untried)
     if output is None:
         click.echo(text, nl=False)
         return 0

@@ -13,7 +13,7 @@ from watchdog.duration import format_duration
 from watchdog.limits import read_duration
 
 RESERVED: Final = frozenset(
-    {"alertname", "severity", "host", "target", "engine", "model_name", "replica"}
+    {"alertname", "severity", "host", "target", "engine", "model_name", "probe", "replica"}
 )
 """Labels that an alert has of itself; a configured one would change its identity."""
 

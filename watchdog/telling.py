@@ -71,7 +71,7 @@ def _alerts(report: Data) -> Iterator[str]:
     told = [a for a in report.get("alerts", []) if a["state"] in ("firing", "resolved")]
     if told:
         yield ""
-        yield "alerts"
+        yield "alerts, as a daemon sends them"
     for alert in told:
         since = alert["resolved_at"] if alert["state"] == "resolved" else alert["fired_at"]
         subject = " ".join(f"{k}={v}" for k, v in alert["subject"].items())
@@ -98,7 +98,8 @@ def _perfdata(finding: Data) -> str:
     if finding["value"] is None:
         return ""
     subject = finding["subject"]
-    label = f"{subject.get('target')}_{subject.get('engine', '0')}_acceptance_length"
+    parts = (subject.get(name) for name in ("target", "model_name", "replica", "engine"))
+    label = "_".join(part for part in parts if part) + "_acceptance_length"
     return f"'{_plain(label)}'={finding['value']:.4f};;;1;"
 
 

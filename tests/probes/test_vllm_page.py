@@ -134,7 +134,9 @@ CLOTHES = {
     "no help and no type": lambda x: "" if x[0] == "#" else x,
     "leading spaces": lambda x: "  " + x,
     "vllm_ for vllm:": lambda x: x.replace("vllm:", "vllm_"),
-    "a byte order mark": lambda x: x.replace("# HELP python_gc_objects_c", "\ufeff# HELP python_gc_o"),
+    "a byte order mark": lambda x: x.replace(
+        "# HELP python_gc_objects_c", "\ufeff# HELP python_gc_o"
+    ),
 }
 
 
@@ -328,13 +330,15 @@ def test_the_same_series_twice_is_refused(again):
     ],
 )
 def test_a_wanted_line_that_is_malformed_is_refused(line):
-    with pytest.raises(NotUnderstood, match="no sample") as caught:
+    with pytest.raises(NotUnderstood, match="no sample|no count") as caught:
         parse_page("t", f"{GOOD}{line}\n")
     assert "vllm:prompt_tokens_total" in str(caught.value)
 
 
 def test_an_unwanted_line_may_be_malformed():
-    assert values(GOOD + "vllm:unheard_of{ nonsense\n", labels(target="t", engine="0", model_name="m"))
+    assert values(
+        GOOD + "vllm:unheard_of{ nonsense\n", labels(target="t", engine="0", model_name="m")
+    )
 
 
 def test_nan_in_a_series_that_nobody_judges_does_no_harm():
@@ -394,7 +398,7 @@ vllm:spec_decode_draft_acceptance_rate{model_name="m"} nan
 vllm:spec_decode_efficiency{model_name="m"} nan
 vllm:spec_decode_num_draft_tokens_total{model_name="m"} 5.0
 """
-PYTHON = "python_info{version=\"3.12\"} 1.0\nprocess_start_time_seconds 1.7e+09\n"
+PYTHON = 'python_info{version="3.12"} 1.0\nprocess_start_time_seconds 1.7e+09\n'
 
 NO_PAGES = {
     "HTML": ("<!DOCTYPE html>\n<html><body>vllm:x 1</body></html>\n", "HTML page"),
@@ -414,7 +418,10 @@ NO_PAGES = {
     "statistics switched off": (PYTHON, "--disable-log-stats, or this is another Python server"),
     "only http series": ('http_requests_total{h="/"} 1.0\n', "--disable-log-stats"),
     "V0 gauges": (V0, "V0 engine .*cannot be judged by windows"),
-    "unknown vllm series": (PYTHON + "vllm:brand_new{} 1\n", "none that .* first is vllm:brand_new"),
+    "unknown vllm series": (
+        PYTHON + "vllm:brand_new{} 1\n",
+        "none that .* first is vllm:brand_new",
+    ),
     "another exporter": ('node_load1 0.5\nnode_x{a="b"} 1\n', "is this a vLLM server"),
     "plain text": ("hello, world\n", "is text, but no page of metrics"),
     "only comments": ("# HELP vllm:x y\n# TYPE vllm:x counter\n", "is text, but no page"),
@@ -475,10 +482,13 @@ def pages(draw):
     for _ in range(draw(st.integers(1, 12))):
         name = draw(st.sampled_from(NAMES[:5]))
         pairs = draw(
-            st.dictionaries(st.sampled_from(["engine", "model_name", "extra"]), label_value, max_size=3)
+            st.dictionaries(
+                st.sampled_from(["engine", "model_name", "extra"]), label_value, max_size=3
+            )
         )
         escaped = {
-            k: v.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for k, v in pairs.items()
+            k: v.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+            for k, v in pairs.items()
         }
         shuffled = draw(st.permutations(list(escaped.items())))
         inside = ",".join(f'{k}="{v}"' for k, v in shuffled)
@@ -496,13 +506,13 @@ def test_any_page_gives_what_the_whole_library_parse_gives(body):
     assert_as_the_library(body)
 
 
-soup = st.text(
+soup = st.lists(
     st.one_of(
-        st.sampled_from(list('{}",=\\ \t\n#0159.eE+-_x') + ["vllm:prompt_tokens_total", "# EOF"]),
+        st.sampled_from([*'{}",=\\ \t\n#0159.eE+-_x', "vllm:prompt_tokens_total", "\n# EOF"]),
         st.characters(exclude_categories=["Cs"]),
     ),
-    max_size=60,
-)
+    max_size=40,
+).map("".join)
 
 
 @given(soup, soup)

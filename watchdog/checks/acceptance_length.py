@@ -10,14 +10,17 @@ from the first day would teach it. Silence never resolves; only healthy drafts d
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain.acceptance import NOTHING, Decode
 from watchdog.domain.acceptance_words import Case
-from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.profile import Profile
+
+Judged = tuple[Verdict, bool, Callable[[], Argument]]
 
 
 class State(NamedTuple):
@@ -54,6 +57,13 @@ class AcceptanceLength:
     max_age: float = field(default=86400.0, metadata={"unit": "seconds"})
     least_coverage: float = 0.5
     witness_margin: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse limits that turn the score's sign or have no logarithm."""
+        if not 0 < self.dead < self.floor < 1:
+            raise ValueError("needs 0 < dead < floor < 1")
+        if not self.floor <= self.clear_at < 1:
+            raise ValueError("needs floor <= clear_at < 1")
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
@@ -137,22 +147,23 @@ class AcceptanceLength:
             "SpecDecodeCollapsed", window.subject, verdict, argue, conclusive, value, "tokens"
         )
 
-    def _verdict(self, state: State, window: Window, case: Case):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _verdict(self, state: State, window: Window, case: Case) -> Judged:
         """Choose the verdict, whether it is conclusive, and the argument."""
         enough = state.effective >= self.min_effective
-        if not window.speculates and state.dead_since is None:
-            return Verdict.OK, True, case.without_speculation
         if state.dead_since is not None:
-            return Verdict.CRITICAL, True, case.dead_drafter
-        if state.newest is not None and case.age > self.max_age:
-            return Verdict.OK, False, case.stale
-        if state.newest is not None and self._drafts_sometimes(case.told, window.profile):
-            return Verdict.OK, enough, case.sometimes
-        if state.score > 0 and self._contradicted(case.told):
-            return Verdict.UNKNOWN, False, case.contradicted
-        if state.score > 0:
-            return Verdict.UNKNOWN, False, case.leaning
-        return Verdict.OK, enough, case.healthy if enough else case.too_little
+            judged: Judged = (Verdict.CRITICAL, True, case.dead_drafter)
+        elif not window.speculates:
+            judged = (Verdict.OK, True, case.without_speculation)
+        elif state.newest is not None and case.age > self.max_age:
+            judged = (Verdict.OK, False, case.stale)
+        elif state.newest is not None and self._drafts_sometimes(case.told, window.profile):
+            judged = (Verdict.OK, enough, case.sometimes)
+        elif state.score > 0:
+            contradicted = self._contradicted(case.told)
+            judged = (Verdict.UNKNOWN, False, case.contradicted if contradicted else case.leaning)
+        else:
+            judged = (Verdict.OK, enough, case.healthy if enough else case.too_little)
+        return judged
 
 
 def _new_life(state: State, now: float, *, reset: bool) -> State:

@@ -112,7 +112,7 @@ def _argue(state: State, window: Window) -> Argument:
             "a restart inside the window: no counter fell",
         ),
         suspects=(
-            "speculation counters that are not updated (--disable-log-stats with the Rust frontend)",
+            "speculation counters that stand still (--disable-log-stats with the Rust frontend)",
             "a counting fault of this vLLM version",
         ),
         next_step="record it with `watchdog capture DIR` and report it with the vLLM version",

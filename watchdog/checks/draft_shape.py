@@ -37,8 +37,8 @@ class DraftShape:
     min_effective: float = 30.0
     min_requests: float = 3.0
     least_coverage: float = 0.9
-    cliff_least: float = 100.0  # drafts that reached the position before the cliff
-    cliff_z: float = 2.0
+    cliff_least: float = w.CLIFF_LEAST  # drafts that reached the position before the cliff
+    cliff_z: float = w.CLIFF_Z
     full_depth: float = 0.9
     block_drafts: float = 2000.0
 
@@ -128,7 +128,9 @@ def _cliff(window: Window, state: State) -> Argument:
     if state.cliff is None:
         return Argument(f"{who}: {w.shape(d)}", expected, proof)
     return Argument(
-        f"{who}: acceptance falls off {w.shape(d)}; the positions behind it are drafted for nothing",
+        f"{who}: acceptance falls off a cliff: position {state.cliff} keeps "
+        f"{w.percent(w.kept(d.positions, state.cliff))} of what reached it; it and those behind "
+        f"are drafted for nothing",
         expected,
         proof,
         ruled_out=(
@@ -141,5 +143,5 @@ def _cliff(window: Window, state: State) -> Argument:
             "sliding-window layers run as full attention)",
             "a drafter trained for fewer positions",
         ),
-        next_step=f"restart with num_speculative_tokens {state.cliff} and compare tokens per second",
+        next_step=f"restart with num_speculative_tokens {state.cliff}, compare tokens per second",
     )

@@ -106,14 +106,14 @@ def _stalled(window: Window, state: State, now: float) -> Argument:
             "a collective that waits for a GPU that fell off the bus",
             "no KV cache left to admit any request",
         ),
-        next_step="look at the engine's log and `nvidia-smi` or `rocm-smi`, then restart the server",
+        next_step="look at the engine's log and `nvidia-smi` or `rocm-smi`, then restart it",
     )
 
 
 def _stale_gauges(window: Window, state: State) -> Argument:
     return Argument(
         f"{engine_of(window.subject)}: {_requests(window)} by gauges that look stale: "
-        f"{w.count(state.left)} requests ended and no step followed; nothing to judge until one does"
+        f"{w.count(state.left)} requests ended and no step followed; nothing to judge till then"
     )
 
 

@@ -1,4 +1,4 @@
-"""Does the server answer, does it make progress, and how often does it start anew?"""
+"""Does the server answer, and how often does it start anew?"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class State(NamedTuple):
     silent_rounds: int = 0
     answered_at: float | None = None
     starts: tuple[float, ...] = ()
+    started_at: float | None = None  # of the young process that was seen last
 
 
 @dataclass(frozen=True)
@@ -43,25 +44,28 @@ class Serving:
         else:
             since = now if state.silent_since is None else state.silent_since
             state = state._replace(silent_since=since, silent_rounds=state.silent_rounds + 1)
-        if _began_anew(window):
+        if _began_anew(window) or _another_process(state, window):
             state = state._replace(starts=(*state.starts, now)[-MOST_STARTS:])
+        if (started := _started(window)) is not None:
+            state = state._replace(started_at=started)
         lately = tuple(at for at in state.starts if now - at < self.starts_within)
         state = state._replace(starts=lately)
-        findings = [self._judge_answer(state, window, now, readable=readable)]
-        if readable:
-            findings.append(self._judge_starts(state, window))
+        findings = [
+            self._judge_answer(state, window, now, readable=readable),
+            self._judge_starts(state, window),
+        ]
         return state, findings
 
     def _judge_answer(self, state: State, window: Window, now: float, *, readable: bool) -> Finding:
         verdict, conclusive = Verdict.OK, readable
-        young = _young(window, now)
+        young = self._starting_for(state, window, now)
         if state.silent_since is not None:
             down = (
                 state.silent_rounds >= self.down_rounds
                 and now - state.silent_since >= self.down_after
             )
             verdict, conclusive = (Verdict.CRITICAL, True) if down else (Verdict.UNKNOWN, False)
-            if young is not None and young <= window.profile.cold_start:
+            if young is not None:
                 verdict, conclusive = Verdict.UNKNOWN, False
 
         def argue() -> Argument:
@@ -69,11 +73,22 @@ class Serving:
                 return self._down(state, window, now)
             if state.silent_since is None:
                 return _answers(window)
-            if young is not None and young <= window.profile.cold_start:
+            if young is not None:
                 return _starting(window, young)
             return self._silent(state, window, now)
 
         return Finding("ServingDown", window.subject, verdict, argue, conclusive=conclusive)
+
+    def _starting_for(self, state: State, window: Window, now: float) -> float | None:
+        """
+        Age of a process that may still be starting, or None.
+
+        The grace ends with the silence's own length: a server that dies and starts again every
+        two minutes is always young and never up.
+        """
+        young, grace = _young(window, now), window.profile.cold_start
+        silent = now - (state.silent_since if state.silent_since is not None else now)
+        return young if young is not None and young <= grace and silent <= grace else None
 
     def _silent(self, state: State, window: Window, now: float) -> Argument:
         waited = now - (state.silent_since or now)
@@ -113,7 +128,10 @@ class Serving:
                 f"fewer than {self.starts:.0f} starts in {w.span(self.starts_within)}",
                 {"starts": len(state.starts)},
                 ruled_out=("counters reset without a new process, where the page tells its start",),
-                suspects=("a crash loop under a restart policy", "a deployment that keeps retrying"),
+                suspects=(
+                    "a crash loop under a restart policy",
+                    "a deployment that keeps retrying",
+                ),
                 next_step="look at the end of the server's log before the last start",
             )
 
@@ -129,10 +147,22 @@ def _began_anew(window: Window) -> bool:
     return any(part.reset for part in window.parts)
 
 
+def _another_process(state: State, window: Window) -> bool:
+    """Whether another young process is seen than before, while the server is silent."""
+    started = _started(window)
+    return started is not None and state.started_at is not None and started > state.started_at + 1
+
+
+def _started(window: Window) -> float | None:
+    """Unix time at which the young process of a silent server started, where one is seen."""
+    started = window.facts.get("started_at")
+    return started if isinstance(started, float) else None
+
+
 def _young(window: Window, now: float) -> float | None:
     """Age in seconds of a server process that was seen to start, or None."""
-    started = window.facts.get("started_at")
-    return now - started if isinstance(started, float) else None
+    started = _started(window)
+    return None if started is None else now - started
 
 
 def _target(window: Window) -> str:

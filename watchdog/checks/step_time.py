@@ -105,9 +105,7 @@ class StepTime:
             return self._argue(state, window)
 
         value = state.stretch.step_seconds
-        return Finding(
-            "ServingStepsSlow", window.subject, verdict, argue, enough, value, "seconds"
-        )
+        return Finding("ServingStepsSlow", window.subject, verdict, argue, enough, value, "seconds")
 
     def _argue(self, state: State, window: Window) -> Argument:
         who, d = engine_of(window.subject), state.stretch

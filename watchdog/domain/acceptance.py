@@ -67,9 +67,9 @@ class Decode(NamedTuple):
 
     def halved(self) -> Decode:
         """Forget half: how a running sum is kept recent without a queue."""
-        halves = [part / 2 for part in self if not isinstance(part, tuple)]
-        before, after = halves[:3], halves[3:]
-        return Decode(*before, tuple(v / 2 for v in self.accepted_at), *after)
+        return Decode._make(
+            tuple(v / 2 for v in part) if isinstance(part, tuple) else part / 2 for part in self
+        )
 
     @property
     def real_drafts(self) -> float:

@@ -96,7 +96,7 @@ class Case:
         return self._argument(
             f"{self.who}: the drafter looks dead, not yet proved: position 0 accepts "
             f"{w.percent(self.first)} of {w.count(self.told.real_drafts)} drafts (score "
-            f"{self.score:.1f} of {self.alarm:g}); about {more:.0f} more requests like these decide",
+            f"{self.score:.1f} of {self.alarm:g}); about {more:.0f} more such requests decide",
             next_step="wait for more traffic, or send some requests and run `watchdog check` again",
         )
 
@@ -120,7 +120,7 @@ class Case:
         )
         if self.reset_since:
             summary += "; the counters began anew since, and no healthy drafts were seen yet"
-        elif self.age >= 600:  # noqa: PLR2004  (ten minutes: worth a word)
+        elif self.age >= 600:
             summary += f"; idle, evidence {w.span(self.age)} old"
         return self._argument(
             summary,

@@ -103,7 +103,8 @@ def blind(reading: Reading) -> Finding:
     """Make the finding about a reading itself: blindness alerts like everything else."""
     subject = labels(target=reading.target, probe=reading.probe)
     if reading.error is None:
-        return Finding("WatchdogBlind", subject, Verdict.OK, _read_well, check="reading")
+        well = Argument(f"{reading.target}: {reading.probe} was read")
+        return Finding("WatchdogBlind", subject, Verdict.OK, lambda: well, check="reading")
     said = Argument(
         f"{reading.target}: cannot be judged: {reading.error}",
         "a page that can be read and makes sense",
@@ -112,7 +113,3 @@ def blind(reading: Reading) -> Finding:
     )
     finding = Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said)
     return replace(finding, check="reading")
-
-
-def _read_well() -> Argument:
-    return Argument("read")

@@ -38,7 +38,9 @@ def _is_bad(finding: Finding) -> bool:
 def _behind(finding: Finding, bad: set[tuple[str, tuple[tuple[str, str], ...]]]) -> Finding:
     for front in BEHIND.get(finding.alertname, ()):
         if (front, finding.subject) in bad:
-            said = Argument(f"not judged while {front} stands", evidence=finding.argument.evidence)
+            said = Argument(
+                f"not judged while {front} is not OK", evidence=finding.argument.evidence
+            )
             return replace(finding, verdict=Verdict.OK, conclusive=False, argue=_saying(said))
     return finding
 

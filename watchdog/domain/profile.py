@@ -1,4 +1,4 @@
-"""What an operator declares of a target: claims for the checks to verify, and how alike drafts are."""
+"""What an operator declares of a target: claims for the checks to verify."""
 
 from __future__ import annotations
 

@@ -127,4 +127,3 @@ def _alert(alert: Alert, report: Report) -> dict[str, Any]:
         "resolved_at": None if alert.resolved_at is None else report.wall(alert.resolved_at),
         "summary": alert.finding.argument.summary,
     }
-

@@ -10,6 +10,9 @@ from watchdog.domain.history import Window
 
 CLIFF_DROP, CLIFF_SHARE = 0.5, 0.35
 """A cliff: kept on from the position before at less than half its rate, and below 35 %."""
+CLIFF_LEAST, CLIFF_Z = 100.0, 2.0
+"""Drafts that must have reached the position before, and standard deviations of margin."""
+EVEN = 0.9
 TOO_DEEP = 0.02
 """A position that gains less than this share of the acceptance length is not worth its draft."""
 
@@ -18,7 +21,7 @@ def percent(ratio: float | None) -> str:
     """`6.7 %`; two figures below ten."""
     if ratio is None:
         return "an unknown share"
-    return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"  # noqa: PLR2004
+    return f"{ratio * 100:.1f} %" if ratio < 0.1 else f"{ratio * 100:.0f} %"
 
 
 def count(value: float) -> str:
@@ -31,7 +34,7 @@ def span(seconds: float) -> str:
     for size, unit in ((86400.0, "days"), (3600.0, "h")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"  # noqa: PLR2004
+    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
 
 
 def length(value: float | None) -> str:
@@ -60,16 +63,16 @@ def evidence(d: Decode, seconds: float) -> dict[str, object]:
     }
 
 
-def shape(d: Decode, dead_below: float = 0.15) -> str:
+def shape(d: Decode, dead_below: float = 0.10) -> str:
     """Put the acceptance by position into words: dead, cliff, too deep, or a healthy decay."""
     q = d.positions
     if not q:
-        return "no acceptance by position on this page"
+        return "no drafts by position yet"
     if q[0] < dead_below:
         return f"a dead drafter: position 0 accepts {percent(q[0])}"
-    at = cliff(d)
+    at = cliff(d, CLIFF_LEAST, CLIFF_Z)
     if at is not None:
-        return f"a cliff: position {at} keeps {percent(_kept(q, at))} of what reached it"
+        return f"a cliff: position {at} keeps {percent(kept(q, at))} of what reached it"
     gain = TOO_DEEP * (1 + sum(q))
     deep = [i for i, share in enumerate(q) if share < gain]
     if deep and deep[-1] == len(q) - 1:
@@ -77,6 +80,8 @@ def shape(d: Decode, dead_below: float = 0.15) -> str:
             f"drafts deeper than the drafter can see: positions {deep[0]} to {len(q) - 1} of "
             f"{len(q)} gain almost nothing on this traffic"
         )
+    if q[-1] > EVEN * q[0]:
+        return f"{percent(q[0])} at position 0 and hardly less at the last of {len(q)}"
     return f"a healthy decay from {percent(q[0])} to {percent(q[-1])} over {len(q)} positions"
 
 
@@ -96,15 +101,16 @@ def cliff(d: Decode, least: float = 0.0, z: float = 0.0) -> int | None:
     for i in range(1, len(a)):
         if a[i - 1] <= 0 or a[i - 1] < least:
             return None
-        kept = a[i] / a[i - 1]
-        bound = kept + z * (kept * max(0.0, 1 - kept) * alike / a[i - 1]) ** 0.5
+        share = a[i] / a[i - 1]
+        bound = share + z * (share * max(0.0, 1 - share) * alike / a[i - 1]) ** 0.5
         if bound < CLIFF_DROP * before and bound < CLIFF_SHARE:
             return i
-        before = kept
+        before = share
     return None
 
 
-def _kept(q: tuple[float, ...], at: int) -> float:
+def kept(q: tuple[float, ...], at: int) -> float:
+    """Share of the drafts that were kept on from the position before to `at`."""
     return q[at] / q[at - 1] if q[at - 1] else 0.0
 
 

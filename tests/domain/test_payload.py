@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.sinks.lab import alert, report
+from watchdog.domain.alert import State
+from watchdog.domain.finding import Argument
+from watchdog.domain.payload import MOST_LABEL, MOST_SUMMARY, MOST_TEXT, payload
+from watchdog.sinks import test_report as report_of_a_test
+
+
+def test_a_firing_alert_says_all_that_its_finding_argues():
+    assert payload(report(1020.0, alert(1000.0), site="home")) == [
+        {
+            "labels": {
+                "alertname": "SpecDecodeCollapsed",
+                "engine": "0",
+                "host": "gpu-1",
+                "severity": "critical",
+                "site": "home",
+                "target": "qwen",
+            },
+            "annotations": {
+                "summary": "qwen: the drafter is dead",
+                "description": (
+                    "expected: position 0 accepted on more than 20 % of the drafts\n"
+                    "evidence:\n"
+                    "- drafts: 1,700\n"
+                    "- positions: 0.067, 0.0099\n"
+                    "- acceptance length: 1.079\n"
+                    "ruled out:\n"
+                    "- queueing: 0 requests waiting\n"
+                    "suspects, likeliest first:\n"
+                    "- a compile cache of an older launch\n"
+                    "- other weights"
+                ),
+                "next_step": "restart the server with its compile cache moved aside",
+                "runbook_url": "https://github.com/serving-watchdog/serving-watchdog/blob/main/"
+                "docs/alerts/SpecDecodeCollapsed.md",
+            },
+            "startsAt": "1970-01-01T00:16:40Z",
+            "endsAt": "1970-01-01T00:21:00Z",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "fired", "resolved", "now", "skew", "interval", "starts", "ends"),
+    [
+        ("ServingDown", 1000, None, 1015, 0, 15, "00:16:40Z", "00:20:55Z"),  # 4 resends of 60 s
+        ("ServingDown", 1000, None, 1600, 0, 600, "00:16:40Z", "01:06:40Z"),  # 4 long intervals
+        ("ServingDown", 1000, 1100, 1115, 0, 15, "00:16:40Z", "00:18:20Z"),  # when it was resolved
+        ("ServingDown", 1000, 900, 1115, 0, 15, "00:16:40Z", "00:16:40Z"),  # never before it began
+        ("ServingDown", 9000, None, 1000, 0, 15, "02:30:00Z", "02:30:00Z"),  # nor while it fires
+        ("ServingDown", 1000, None, 1015, 7200, 15, "02:16:40Z", "02:20:55Z"),  # a stepped clock
+        ("ServingDown", 1000.25, None, 1015, 0, 15, "00:16:40.250Z", "00:20:55Z"),
+        ("ServingWatchdogTest", 1000, None, 1290, 0, 15, "00:16:40Z", "00:21:40Z"),  # 5 minutes
+    ],
+)
+def test_times_are_utc_and_an_alert_never_ends_before_it_began(  # noqa: PLR0917
+    name, fired, resolved, now, skew, interval, starts, ends
+):
+    (told,) = payload(report(now, alert(fired, resolved, name), skew=skew), interval)
+    assert told["startsAt"] == "1970-01-01T" + starts
+    assert told["endsAt"] == "1970-01-01T" + ends
+
+
+def test_a_resolved_alert_is_told_for_15_minutes():
+    assert len(payload(report(2000.0, alert(1000.0, 1100.0)))) == 1
+    assert payload(report(2000.1, alert(1000.0, 1100.0))) == []
+
+
+def test_what_neither_fires_nor_was_resolved_is_not_told():
+    pending = replace(alert(), state=State.PENDING)
+    assert payload(report(1020.0, pending, replace(pending, state=State.INACTIVE))) == []
+
+
+def test_labels_of_ours_cannot_be_changed_by_a_subject_or_the_configuration():
+    odd = alert(alertname="Other", severity="none", host="elsewhere", site="subject")
+    (told,) = payload(report(1020.0, odd, site="config", severity="none"))
+    assert told["labels"] == {
+        "alertname": "SpecDecodeCollapsed",
+        "host": "gpu-1",
+        "severity": "critical",
+        "site": "subject",
+    }
+
+
+def test_odd_names_and_values_become_what_the_oldest_alertmanager_takes():
+    odd = alert(**{"bad-label": 'x\n"y"', "a.b": "é", "0gpu": "a", "empty": "", "cut": "\ud800"})
+    labels = payload(report(1020.0, odd))[0]["labels"]
+    assert labels["bad_label"] == 'x\n"y"'
+    assert labels["a_b"] == "é"
+    assert labels["_0gpu"] == "a"
+    assert labels["cut"] == "?"
+    assert "empty" not in labels
+    assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) for name in labels)
+    assert all(isinstance(value, str) and value for value in labels.values())
+
+
+def test_long_texts_are_cut():
+    long = "x" * 100_000
+    said = Argument(long, long, {"a": long}, (long,), (long,), long)
+    (told,) = payload(report(1020.0, alert(said=said, model_name=long)))
+    assert len(told["labels"]["model_name"]) == MOST_LABEL
+    notes = told["annotations"]
+    assert (len(notes["summary"]), len(notes["next_step"])) == (MOST_SUMMARY, MOST_SUMMARY)
+    assert len(notes["description"]) == MOST_TEXT
+
+
+def test_what_is_not_argued_is_no_annotation():
+    (told,) = payload(
+        report(1020.0, alert(said=Argument("only this"))), runbook="http://r/{alertname}"
+    )
+    assert told["annotations"] == {
+        "summary": "only this",
+        "runbook_url": "http://r/SpecDecodeCollapsed",
+    }
+
+
+def test_the_link_to_our_own_port_is_given_only_where_there_is_one():
+    assert "generatorURL" not in payload(report(1020.0, alert()))[0]
+    (told,) = payload(report(1020.0, alert()), generator="http://gpu-1:19590/")
+    assert told["generatorURL"] == "http://gpu-1:19590/"
+
+
+def test_a_test_alert_is_marked_and_harmless():
+    (told,) = payload(report_of_a_test("gpu-1", "1.0", 1000.0, (("site", "home"),)))
+    assert told["labels"] == {
+        "alertname": "ServingWatchdogTest",
+        "severity": "info",
+        "test": "true",
+        "host": "gpu-1",
+        "site": "home",
+    }
+    assert told["annotations"]["summary"].startswith("a test from gpu-1: nothing is wrong")
+    assert (told["startsAt"], told["endsAt"]) == ("1970-01-01T00:16:40Z", "1970-01-01T00:21:40Z")

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.sinks.lab import Hook, alert, free_port, report, until
+from watchdog.domain.alert import State
+from watchdog.fetch import Access
+from watchdog.sinks import test_report as report_of_a_test
+from watchdog.sinks import undelivered
+from watchdog.sinks.alertmanager import BATCH, Alertmanager, AlertmanagerSink
+
+
+def sink(*urls: str, **settings) -> AlertmanagerSink:
+    return AlertmanagerSink(tuple(Alertmanager(url) for url in urls), **settings)
+
+
+def send(to: AlertmanagerSink, what, seconds: float = 5.0):
+    return to.send(what, time.monotonic() + seconds)
+
+
+def names(body) -> list[str]:
+    return [told["labels"]["target"] for told in body]
+
+
+def many(count: int):
+    return [alert(target=f"t{i:03}") for i in range(count)]
+
+
+# The real Alertmanager
+
+
+def test_a_real_alertmanager_receives_what_fires_and_hears_that_it_is_resolved(alertmanager):
+    now = time.time()
+    to = sink(alertmanager.url)
+    firing = alert(now - 30)
+    assert [(d.ok, d.count) for d in send(to, report(now, firing, site="home"))] == [(True, 1)]
+
+    (seen,) = alertmanager.alerts()
+    assert seen["labels"] == {
+        "alertname": "SpecDecodeCollapsed", "severity": "critical", "host": "gpu-1",
+        "target": "qwen", "engine": "0", "site": "home",
+    }  # fmt: skip
+    assert seen["status"]["state"] == "active"
+    assert "suspects, likeliest first" in seen["annotations"]["description"]
+    (notice,) = until(lambda: alertmanager.notified("firing"))
+
+    now = time.time()
+    resolved = replace(firing, state=State.RESOLVED, resolved_at=now)
+    (taken,) = send(to, report(now, resolved, site="home"))
+    assert (taken.ok, taken.count) == (True, 1)
+    until(lambda: not alertmanager.alerts())
+    (ended,) = until(lambda: alertmanager.notified("resolved"))
+    assert ended["fingerprint"] == notice["fingerprint"]
+
+
+def test_a_clock_ahead_of_alertmanagers_delays_the_end_by_one_resend(alertmanager):
+    """An end in its future is no end to Alertmanager, so the resolved alert is told again."""
+    now = time.time()
+    to = sink(alertmanager.url)
+    firing = alert(now - 30)
+    send(to, report(now, firing))
+    resolved = replace(firing, state=State.RESOLVED, resolved_at=now + 1)
+    send(to, report(now + 1, resolved))
+    until(lambda: time.time() > now + 1.2)
+    assert len(alertmanager.alerts()) == 1
+    (taken,) = send(to, report(now + 61, resolved))
+    assert taken.ok
+    until(lambda: not alertmanager.alerts())
+
+
+def test_a_real_alertmanager_keeps_what_is_sent_again_and_drops_what_is_not(alertmanager):
+    """The first report is 238 s old on arrival, so that its alerts have 2 s to live."""
+    now = time.time()
+    to = sink(alertmanager.url)
+    kept, dropped = alert(now - 300, target="kept"), alert(now - 300, target="dropped")
+    send(to, report(now - 238, kept, dropped))
+    assert len(alertmanager.alerts()) == 2
+
+    (taken,) = send(to, report(now, kept))
+    assert (taken.ok, taken.count) == (True, 1)
+    (left,) = until(lambda: len(found := alertmanager.alerts()) == 1 and found)
+    assert left["labels"]["target"] == "kept"
+    until(lambda: time.time() > now + 2.5)
+    assert [a["labels"]["target"] for a in alertmanager.alerts()] == ["kept"]
+
+
+def test_a_real_alertmanager_takes_odd_texts_and_a_test_alert(alertmanager):
+    now = time.time()
+    odd = alert(now, **{"model_name": 'a"b\\c\nd\x00é\ud800', "bad-label": "x"})
+    (taken,) = send(sink(alertmanager.url), report(now, odd))
+    assert taken.ok, taken.detail
+    (taken,) = send(sink(alertmanager.url), report_of_a_test("gpu-1", "1.0", now, ()))
+    assert taken.ok, taken.detail
+    (seen,) = alertmanager.alerts("?filter=alertname%3DServingWatchdogTest")
+    assert seen["labels"]["severity"] == "info"
+
+
+def test_a_real_alertmanager_takes_more_alerts_than_one_batch_holds(alertmanager):
+    now = time.time()
+    alerts = [replace(told, fired_at=now) for told in many(3 * BATCH + 1)]
+    (taken,) = send(sink(alertmanager.url), report(now, *alerts))
+    assert (taken.ok, taken.count) == (True, 3 * BATCH + 1)
+    assert len(alertmanager.alerts()) == 3 * BATCH + 1
+
+
+# When what is sent
+
+
+@pytest.mark.parametrize(("after", "sent"), [(15.0, 0), (59.0, 0), (60.0, 1), (-5.0, 1)], ids=str)
+def test_a_firing_alert_is_sent_again_each_minute(hook, after, sent):
+    to = sink(hook.url)
+    send(to, report(1000.0, alert()))
+    send(to, report(1000.0 + after, alert()))
+    assert len(hook.bodies) == 1 + sent
+
+
+def test_a_change_is_sent_at_once_and_alone(hook):
+    to = sink(hook.url)
+    firing = alert(1000.0, target="a")
+    send(to, report(1000.0, firing))
+    send(to, report(1015.0, firing, alert(1015.0, target="b")))
+    send(to, report(1030.0, alert(1000.0, 1030.0, target="a"), alert(1015.0, target="b")))
+    send(to, report(1045.0, alert(1045.0, target="a"), alert(1015.0, target="b")))
+    assert [names(body) for body in hook.bodies] == [["a"], ["b"], ["a"], ["a"]]
+
+
+def test_nothing_is_sent_and_nothing_told_where_nothing_is_due(hook):
+    to = sink(hook.url)
+    assert send(to, report(1000.0)) == []
+    send(to, report(1000.0, alert()))
+    assert send(to, report(1015.0, alert())) == []
+    assert len(hook.bodies) == 1
+
+
+def test_after_a_failure_the_next_round_tries_again(hook):
+    hook.answer = lambda _: (503, b"starting")
+    to = sink(hook.url)
+    (failed,) = send(to, report(1000.0, alert()))
+    assert (failed.ok, failed.count, failed.detail) == (False, 1, "answered 503 starting")
+    hook.answer = lambda _: (200, b"")
+    (taken,) = send(to, report(1015.0, alert()))
+    assert (taken.ok, taken.count) == (True, 1)
+
+
+def test_an_instance_that_was_down_hears_everything_anew():
+    port = free_port()
+    to = sink(f"http://127.0.0.1:{port}")
+    first = Hook(port=port)
+    send(to, report(1000.0, alert(target="a")))
+    first.close()
+    (failed,) = send(to, report(1015.0, alert(target="a"), alert(1015.0, target="b")))
+    assert not failed.ok
+    second = Hook(port=port)
+    send(to, report(1030.0, alert(target="a"), alert(1015.0, target="b")))
+    second.close()
+    assert [sorted(names(body)) for body in second.bodies] == [["a", "b"]]
+
+
+# One that is refused
+
+
+def test_one_refused_alert_does_not_mute_the_rest(hook):
+    def answer(body):
+        return (400, b'"bad one"') if "t007" in names(body) else (200, b"")
+
+    hook.answer = answer
+    to = sink(hook.url)
+    taken, refused = send(to, report(1000.0, *many(BATCH + 6)))
+    assert (taken.ok, taken.count) == (True, BATCH + 5)
+    assert (refused.ok, refused.count) == (False, 1)
+    assert refused.detail == 'SpecDecodeCollapsed: answered 400 "bad one"'
+    assert [len(body) for body in hook.bodies] == [BATCH, *[1] * BATCH, 6]
+
+
+def test_what_is_refused_is_not_sent_again_before_the_next_minute(hook):
+    hook.answer = lambda _: (400, b"no")
+    to = sink(hook.url)
+    (refused,) = send(to, report(1000.0, *many(3)))
+    assert (refused.ok, refused.count) == (False, 3)
+    assert len(hook.bodies) == 4
+    assert send(to, report(1015.0, *many(3))) == []
+    send(to, report(1060.0, *many(3)))
+    assert len(hook.bodies) == 8
+
+
+@pytest.mark.parametrize("status", [301, 401, 404, 410, 415, 429])
+def test_an_answer_about_the_sender_ends_the_round(hook, status):
+    hook.answer = lambda _: (status, b"")
+    to = sink(hook.url)
+    (failed,) = send(to, report(1000.0, *many(2 * BATCH)))
+    assert (failed.ok, failed.count) == (False, 2 * BATCH)
+    assert failed.detail == f"answered {status}"
+    assert len(hook.bodies) == 1
+    send(to, report(1015.0, *many(1)))
+    assert len(hook.bodies) == 2
+
+
+def test_a_batch_that_fails_on_their_side_does_not_keep_the_next_one(hook):
+    hook.answer = lambda body: (500, b"") if "t000" in names(body) else (200, b"")
+    taken, failed = send(sink(hook.url), report(1000.0, *many(BATCH + 1)))
+    assert (taken.count, failed.count) == (1, BATCH)
+
+
+# Several instances
+
+
+def test_an_instance_that_is_down_costs_the_others_nothing(hook):
+    down = f"http://127.0.0.1:{free_port()}"
+    deliveries = send(sink(down, hook.url), report(1000.0, alert()))
+    assert [(d.instance, d.ok) for d in deliveries] == [(down, False), (hook.url, True)]
+    assert len(hook.bodies) == 1
+    assert undelivered(deliveries) == []
+    assert undelivered(deliveries[:1]) == ["alertmanager"]
+
+
+def test_each_instance_is_told_by_its_own_minute(hooks):
+    first, second = hooks(), hooks()
+    to = sink(first.url, second.url)
+    second.answer = lambda _: (503, b"")
+    send(to, report(1000.0, alert()))
+    second.answer = lambda _: (200, b"")
+    send(to, report(1015.0, alert()))
+    send(to, report(1060.0, alert()))
+    send(to, report(1075.0, alert()))
+    assert (len(first.bodies), len(second.bodies)) == (2, 3)
+
+
+def test_a_silent_instance_is_given_up_at_the_deadline(hook):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        deliveries = send(sink(url, hook.url), report(1000.0, alert()), 0.5)
+        assert time.monotonic() - began < 2
+    assert [d.ok for d in deliveries] == [False, True]
+    assert "did not answer in full" in deliveries[0].detail
+
+
+def test_a_silent_instance_has_its_own_limit_below_the_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        to = AlertmanagerSink((Alertmanager(url, timeout=0.3),))
+        (failed,) = send(to, report(1000.0, alert()), 30)
+        assert time.monotonic() - began < 5
+    assert not failed.ok
+
+
+def test_a_password_that_cannot_be_read_is_told_and_mutes_no_other(hook, tmp_path):
+    hidden = Access(username="me", password_file=tmp_path / "absent")
+    to = AlertmanagerSink((Alertmanager("http://127.0.0.1:9", hidden), Alertmanager(hook.url)))
+    failed, taken = send(to, report(1000.0, alert()))
+    assert (failed.ok, taken.ok) == (False, True)
+    assert "absent" in failed.detail
+
+
+def test_what_an_instance_says_is_repeated_shortened_and_on_one_line(hook):
+    hook.answer = lambda _: (500, b"a\nb\x1b[31m" + b"c" * 10_000)
+    (failed,) = send(sink(hook.url), report(1000.0, alert()))
+    assert failed.detail.startswith("answered 500 a b [31mccc")
+    assert len(failed.detail) < 250
+    assert failed.detail.isprintable()
+
+
+def test_memory_holds_only_what_is_still_told(hook):
+    to = sink(hook.url)
+    for i in range(20):
+        send(to, report(1000.0 + i, alert(1000.0 + i, target=f"t{i}")))
+    assert len(to.instances[0]._last) == 1
