@@ -18,6 +18,7 @@ BIN := $(VENV)/bin
 export PYTHON
 export PATH := $(PATH):$(BINARIES)/usr/bin
 export SERVING_WATCHDOG_BINARIES := $(BINARIES)/usr/bin
+export PYTEST_HTTPSERVER_HOST := 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test check format bench test-vllm run-setup dev-setup binaries clean

@@ -65,7 +65,7 @@ def test_the_alert_fires_and_resolves_in_bounded_time(told):
         r"ALERT +RESOLVED: SpecDecodeCollapsed",
         r"the alert fired \d+ s after the broken server's",
     )
-    assert took < 60
+    assert took < 75
 
 
 def test_the_alert_argues_before_it_is_explained(told):

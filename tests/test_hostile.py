@@ -54,9 +54,7 @@ def read(url, seconds=SECONDS, known=None, **kwargs):
         hostile.drips_bytes,
         hostile.drips_headers,
         hostile.drips_continues,
-        hostile.floods_continues,
         hostile.never_ends_slowly,
-        hostile.trailers_for_ever,
         hostile.says_nothing,
     ],
 )
@@ -74,6 +72,15 @@ def test_a_body_beyond_the_limit_is_left_where_the_limit_is(behaviour):
         with pytest.raises(NotUnderstood, match="sent more than 1048576 bytes"):
             read(server.url, seconds=10, limit=MEGABYTE)
     assert cost.seconds < 5
+    assert cost.peak < 4 * MEGABYTE
+
+
+@pytest.mark.parametrize("behaviour", [hostile.floods_continues, hostile.trailers_for_ever])
+def test_headers_without_end_are_left_long_before_the_deadline(behaviour):
+    with HostileServer(behaviour) as server, Cost() as cost:
+        with pytest.raises(NotUnderstood, match="bytes, headers included"):
+            read(server.url, seconds=60, limit=100_000)
+    assert cost.seconds < 20
     assert cost.peak < 4 * MEGABYTE
 
 
@@ -119,11 +126,12 @@ def test_a_body_cut_in_the_middle_of_a_number_is_not_understood():
 
 
 def test_a_gzip_bomb_is_not_unpacked():
+    hostile.bomb()
     with HostileServer(hostile.gzip_bomb) as server, Cost() as cost:
         with pytest.raises(NotUnderstood, match="'gzip' compression, unasked"):
             read(server.url, seconds=5)
     assert cost.seconds < 3
-    # compressed in this process too, which holds 50 MB; so the client is measured by its time
+    assert cost.peak < 2 * MEGABYTE
 
 
 def test_a_redirect_loop_ends():
@@ -144,8 +152,8 @@ def test_a_redirect_to_another_host_is_not_followed():
 
 @pytest.mark.parametrize(
     "value",
-    ["abc", "NaN", "nan", "+Inf", "-Inf", "-1", "-0.5", "1e308", "9007199254740994", "1_000", "0x10",
-     "\u0663", "", "1 2 3", "--1"],
+    ["abc", "NaN", "nan", "+Inf", "-Inf", "-1", "-0.5", "1e308", "9007199254740994", "1_000",
+     "0x10", "\u0663", "", "1 2 3", "--1"],
 )  # fmt: skip
 def test_a_value_that_is_no_count_is_not_understood(value):
     body = page(drafts=1) + f'vllm:prompt_tokens_total{{engine="0"}} {value}\n'.encode()

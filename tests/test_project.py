@@ -163,7 +163,7 @@ def test_a_failed_install_is_not_taken_for_a_good_one(checkout: Path) -> None:
 
 
 def test_binaries_on_path_are_not_fetched_again(checkout: Path) -> None:
-    for name in ("prometheus", "promtool", "prometheus-alertmanager"):
+    for name in ("prometheus", "promtool", "prometheus-alertmanager", "openssl"):
         fake(checkout / "bin" / name, "exit 0")
     fake(checkout / "bin" / "apt-get", f'touch "{checkout}/fetched"')
     done = subprocess.run(

@@ -27,6 +27,7 @@ from watchdog.fetch_sockets import Line, LineAdapter, reason_of, tls_context, to
 
 MOST_REDIRECTS = 3
 _PIECE = 65_536
+_HEADER_BYTES = 262_144
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATED = frozenset({307, 308})  # these alone keep the method and the body
 
@@ -55,6 +56,10 @@ class Access:
     insecure_skip_verify: bool = False
 
 
+NO_ACCESS = Access()
+"""For a server that lets everybody in."""
+
+
 @dataclass(frozen=True)
 class Page:
     """What a server answered: every status counts as an answer, redirects aside."""
@@ -73,7 +78,7 @@ class Fetcher:
     of ours cannot be read. Messages hold neither secrets nor the prefix, which may be one.
     """
 
-    def __init__(self, base_url: str, access: Access = Access()) -> None:
+    def __init__(self, base_url: str, access: Access = NO_ACCESS) -> None:
         self._base, self._socket = _base(base_url)
         self._access = access
         self._one_at_a_time = threading.Lock()
@@ -121,19 +126,17 @@ class Fetcher:
         shown = self.shown + path
         if not self._one_at_a_time.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise NoAnswer(f"{shown}: the request before is still under way")
-        line = Line(deadline, self._socket)
+        line = Line(deadline, (limit + _HEADER_BYTES) * (MOST_REDIRECTS + 1), self._socket)
         try:
             adapter = self._ready()
             self._line = adapter.line = line
             headers = {**_HEADERS, **headers, **_credentials(self._access)}
             url = urlunsplit(self._base) + path
-            for _ in range(MOST_REDIRECTS + 1):
-                request = requests.Request(method, url, headers, data=body).prepare()
-                page = _exchange(adapter, request, line, limit, shown)
-                if isinstance(page, Page):
-                    return page
-                url = _followed(url, page, shown)
-            raise NotUnderstood(f"{shown} redirects more than {MOST_REDIRECTS} times")
+            return _followed(
+                adapter, requests.Request(method, url, headers, data=body), line, limit
+            )
+        except NotUnderstood as error:
+            raise NotUnderstood(f"{shown} {error}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise _why(error, line, shown) from error
         finally:
@@ -160,8 +163,18 @@ class Fetcher:
         return self._adapter
 
 
+def _followed(adapter: LineAdapter, request: requests.Request, line: Line, limit: int) -> Page:
+    """Send the request, and again where it is redirected within the same server."""
+    for _ in range(MOST_REDIRECTS + 1):
+        answer = _exchange(adapter, request.prepare(), line, limit)
+        if isinstance(answer, Page):
+            return answer
+        request.url = _redirected(request.url, answer)
+    raise NotUnderstood(f"redirects more than {MOST_REDIRECTS} times")
+
+
 def _exchange(
-    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int, shown: str
+    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int
 ) -> Page | str:
     """Send one request; return its page, or the place that it redirects to."""
     try:
@@ -169,52 +182,51 @@ def _exchange(
         with contextlib.closing(answer) as response:
             location = response.headers.get("Location")
             if response.status_code not in _REDIRECTS or not location:
-                body = _body(response, limit, shown)
+                body = _body(response, limit)
                 content_type = response.headers.get("Content-Type", "")
                 return Page(response.status_code, content_type[:200], body)
             if request.method != "GET" and response.status_code not in _REPEATED:
-                raise NotUnderstood(f"{shown} redirects what is sent to it; use the final address")
+                raise NotUnderstood("redirects what is sent to it; use the final address")
             return location
     finally:
         adapter.hang_up()
 
 
-def _body(response: requests.Response, limit: int, shown: str) -> bytes:
+def _body(response: requests.Response, limit: int) -> bytes:
     """Read the whole body, which is as long as announced and not compressed."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", ""):
-        raise NotUnderstood(f"{shown} answered with {encoding[:40]!r} compression, unasked")
+        raise NotUnderstood(f"answered with {encoding[:40]!r} compression, unasked")
     announced = response.headers.get("Content-Length")
     if "chunked" in response.headers.get("Transfer-Encoding", "").lower():
         announced = None
     if announced is not None and not (announced.isascii() and announced.isdigit()):
-        raise NotUnderstood(f"{shown} announced {announced[:40]!r} bytes, which is no length")
+        raise NotUnderstood(f"announced {announced[:40]!r} bytes, which is no length")
     if announced is not None and (len(announced) > 18 or int(announced) > limit):
-        raise NotUnderstood(f"{shown} announced {announced} bytes, more than {limit}")
+        raise NotUnderstood(f"announced {announced} bytes, more than {limit}")
     pieces: list[bytes] = []
     size = 0
     while piece := response.raw.read(_PIECE, decode_content=False):
         size += len(piece)
         if size > limit:
-            raise NotUnderstood(f"{shown} sent more than {limit} bytes")
+            raise NotUnderstood(f"sent more than {limit} bytes")
         pieces.append(piece)
     if announced is not None and size != int(announced):
-        raise NotUnderstood(f"{shown} was cut: {size} of {announced} bytes came")
+        raise NotUnderstood(f"was cut: {size} of {announced} bytes came")
     return b"".join(pieces)
 
 
-def _followed(url: str, location: str, shown: str) -> str:
+def _redirected(url: str, location: str) -> str:
     """Return the address to go on with: the same scheme, host and port as before, or none."""
     try:
         old, new = urlsplit(url), urlsplit(urljoin(url, location))
         same = (old.scheme, old.hostname, _port(old)) == (new.scheme, new.hostname, _port(new))
-        host = _host(new)
+        place = f"{new.scheme}://{_host(new)}"[:200].encode("unicode_escape").decode()
     except ValueError as error:
-        raise NotUnderstood(f"{shown} redirects to what is no address") from error
+        raise NotUnderstood("redirects to what is no address") from error
     if not same:
         raise NotUnderstood(
-            f"{shown} redirects to another server ({new.scheme}://{host}); "
-            "write that address if it is the right one"
+            f"redirects to another server ({place}); write that address if it is the right one"
         )
     return urlunsplit(new._replace(netloc=old.netloc, fragment=""))
 

@@ -30,11 +30,13 @@ class Line:
     """
     The way to the server while one request lasts, redirects included.
 
-    `deadline` in monotonic seconds; `path` is a Unix socket's, None for TCP.
+    `deadline` in monotonic seconds; `most` bytes may come, whatever they are (headers without
+    end are read by http.client, which counts none); `path` is a Unix socket's, None for TCP.
     """
 
-    def __init__(self, deadline: float, path: str | None) -> None:
-        self.deadline, self.path = deadline, path
+    def __init__(self, deadline: float, most: int, path: str | None) -> None:
+        self.deadline, self.most, self.path = deadline, most, path
+        self._came = 0
         self.given = self.left()
         self.shut_down = False
         self._lock = threading.Lock()
@@ -50,6 +52,13 @@ class Line:
         if self.shut_down or left <= 0:
             raise TimeoutError("the deadline is over")
         sock.settimeout(left)
+
+    def count(self, size: int) -> int:
+        """Note that so many bytes came; NotUnderstood where it is too much in all."""
+        self._came += size
+        if self._came > self.most:
+            raise NotUnderstood(f"sent more than {self.most} bytes, headers included")
+        return size
 
     def connect(self, host: str, port: int) -> socket.socket:
         """Connect to the first address that lets us, all of them before the deadline."""
@@ -104,9 +113,10 @@ class _PlainSocket(socket.socket):
     line: Line | None = None
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        if self.line is not None:
-            self.line.arm(self)
-        return super().recv_into(*args, **kwargs)
+        if self.line is None:
+            return super().recv_into(*args, **kwargs)
+        self.line.arm(self)
+        return self.line.count(super().recv_into(*args, **kwargs))
 
     def sendall(self, *args: Any, **kwargs: Any) -> None:
         if self.line is not None:
@@ -124,9 +134,10 @@ class _TlsSocket(ssl.SSLSocket):
     line: Line | None = None
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        if self.line is not None:
-            self.line.arm(self)
-        return super().recv_into(*args, **kwargs)
+        if self.line is None:
+            return super().recv_into(*args, **kwargs)
+        self.line.arm(self)
+        return self.line.count(super().recv_into(*args, **kwargs))
 
     def send(self, *args: Any, **kwargs: Any) -> int:
         if self.line is not None:

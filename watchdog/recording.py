@@ -17,6 +17,7 @@ from watchdog.domain.report import rfc3339
 from watchdog.domain.sample import Reading
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch import Access
+from watchdog.fetch_sockets import reason_of
 from watchdog.probes.vllm_metrics import VllmMetrics, details_of
 from watchdog.probes.vllm_page import parse_page
 from watchdog.redaction import Redactor, redactor_of
@@ -94,7 +95,7 @@ def capture(
             if index + 1 < rounds and clock.sleep(max(0.0, rest)):
                 break
     except OSError as error:
-        raise CommandError(f"cannot record into {directory}: {error.strerror}") from error
+        raise CommandError(f"cannot record into {directory}: {reason_of(error)}") from error
     return succeeded
 
 
@@ -132,7 +133,7 @@ class Recording:
         try:
             found = [path for path in directory.iterdir() if path.name.isdecimal()]
         except OSError as error:
-            raise CommandError(f"cannot read {directory}: {error.strerror}") from error
+            raise CommandError(f"cannot read {directory}: {reason_of(error)}") from error
         self._folders = sorted((path for path in found if path.is_dir()), key=_number)
         if not self._folders:
             raise CommandError(f"{directory} holds no snapshots: folders 000, 001, ... are missing")
@@ -169,7 +170,7 @@ def _targets(folder: Path) -> list[Path]:
     except FileNotFoundError:
         return []  # a snapshot of other sources
     except OSError as error:
-        raise CommandError(f"cannot read {place}: {error.strerror}") from error
+        raise CommandError(f"cannot read {place}: {reason_of(error)}") from error
 
 
 def _reading(folder: Path) -> Reading | None:
@@ -203,7 +204,7 @@ def _bytes(file: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}") from error
+        raise CommandError(f"cannot read {file}: {reason_of(error)}") from error
 
 
 def _at(file: Path) -> float:

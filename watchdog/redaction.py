@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 OWN_HOST: Final = "this-host"
 HIDDEN: Final = "redacted"
 
-_QUOTED: Final = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"(?!\s*:)')  # no keys of JSON
+_QUOTED: Final = re.compile(r'("[^"\\\n]*(?:\\.[^"\\\n]*)*")(\s*:)?')  # the colon: a key of JSON
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")
 _TOKEN: Final = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}|\b(sk|hf)[-_]\w{8,}")
 
@@ -42,7 +42,7 @@ class Redactor:
     def body(self, body: bytes) -> bytes:
         """Redact the quoted values of a page or a JSON document; bytes that are no text stay."""
         text = body.decode("utf-8", "surrogateescape")
-        text = _QUOTED.sub(lambda found: self.text(found[0]), text)
+        text = _QUOTED.sub(lambda found: found[0] if found[2] else self.text(found[1]), text)
         return text.encode("utf-8", "surrogateescape")
 
 
@@ -52,21 +52,21 @@ def redactor_of(own: Iterable[str], urls: Iterable[str], secrets: Iterable[str])
 
     Loopback addresses stay: they tell nothing. Targets are numbered in the order given.
     """
+    hosts = dict.fromkeys(urlsplit(url).hostname or "" for url in urls)
+    words = [(host, f"target-{i}") for i, host in enumerate(filter(_tells, hosts), 1)]
     names: dict[str, str] = {}
-    for url in urls:
-        host = urlsplit(url).hostname
-        if host and not _is_loopback(host) and host not in names:
-            names[host] = f"target-{len(names) + 1}"
-    for name in own:
-        for part in (name, name.partition(".")[0]):
-            if part and not _is_loopback(part):
-                names.setdefault(part, OWN_HOST)
+    for host, word in [*words, *((host, OWN_HOST) for host in own)]:
+        for name in (host, host.partition(".")[0]):
+            # A host called 0 would take every engine 0 with it.
+            if _tells(name) and not name.isdecimal():
+                names.setdefault(name, word)
     names.update((secret, HIDDEN) for secret in secrets if secret)
     return Redactor(names)
 
 
-def _is_loopback(host: str) -> bool:
+def _tells(host: str) -> bool:
+    """Whether the name says anything; loopback does not."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return not ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host.lower() == "localhost" or host.lower().endswith(".localhost")
+        return host.lower() not in ("", "localhost") and not host.lower().endswith(".localhost")

@@ -35,7 +35,7 @@ def values(body: str, subject=TINY) -> dict[str, float]:
 
 
 def deltas():
-    """The recorded increases: before, after, drafts, draft tokens, accepted, generated, positions."""
+    """Before, after, [drafts, draft tokens, accepted, generated], acceptance by position."""
     line = re.compile(
         r"(\w+) -> (\w+): .*drafts (-?\d+), draft tokens (-?\d+), accepted (-?\d+), "
         r"generated (-?\d+);.*per position \[(.*)\]"
@@ -188,7 +188,7 @@ ray_vllm_generation_tokens{{engine="0",model_name="m",ReplicaId="a#1",WorkerId="
 ray_vllm_generation_tokens_total{{engine="0",model_name="m",ReplicaId="a#1",WorkerId="w"}} 12.0
 ray_vllm_generation_tokens_total{{engine="0",model_name="m",ReplicaId="b#2",WorkerId="x"}} 30.0
 ray_vllm_spec_decode_num_drafts{{engine="0",model_name="m",ReplicaId="a#1",WorkerId="w"}} 4.0
-ray_vllm_spec_decode_num_accepted_tokens_per_pos{{engine="0",ReplicaId="a#1",model_name="m",position="0"}} 3.0
+ray_vllm_spec_decode_num_accepted_tokens_per_pos{{ReplicaId="a#1",model_name="m",position="0"}} 3.0
 """
 
 

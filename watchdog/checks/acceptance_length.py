@@ -20,7 +20,7 @@ from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.profile import Profile
 
-Judged = tuple[Verdict, bool, Callable[[], Argument]]
+Judged = tuple[Verdict, bool, Callable[[Case], Argument]]
 
 
 class State(NamedTuple):
@@ -134,35 +134,44 @@ class AcceptanceLength:
             told, seconds = state.proof, state.proof_seconds
         elif state.score > 0:
             told, seconds = state.since, now - state.since_at
-        age = 0.0 if state.newest is None else now - state.newest
-        dead_for = 0.0 if state.dead_since is None else now - state.dead_since
-        case = Case(
-            window, told, seconds, age, state.score, self.alarm, self.floor, self.dead,
-            state.effective, self.min_effective, self.min_requests, dead_for,
-            state.dead_since is not None and (state.reset_at or 0.0) > state.dead_since,
-        )  # fmt: skip
-        verdict, conclusive, argue = self._verdict(state, window, case)
+        verdict, conclusive, words = self._verdict(state, window, told, now)
+
+        def argue() -> Argument:
+            return words(self._case(state, window, told, seconds, now))
+
         value = told.acceptance_length
         return Finding(
             "SpecDecodeCollapsed", window.subject, verdict, argue, conclusive, value, "tokens"
         )
 
-    def _verdict(self, state: State, window: Window, case: Case) -> Judged:
-        """Choose the verdict, whether it is conclusive, and the argument."""
+    def _case(self, state: State, window: Window, told: Decode, seconds: float, now: float) -> Case:
+        """Put together what an argument needs."""
+        age = 0.0 if state.newest is None else now - state.newest
+        dead_for = 0.0 if state.dead_since is None else now - state.dead_since
+        reset_since = state.dead_since is not None and (state.reset_at or 0.0) > state.dead_since
+        return Case(
+            window, told, seconds, age, state.score, self.alarm, self.floor, self.dead,
+            state.effective, self.min_effective, self.min_requests, dead_for, reset_since,
+        )  # fmt: skip
+
+    def _verdict(self, state: State, window: Window, told: Decode, now: float) -> Judged:
+        """Choose the verdict, whether it is conclusive, and the words."""
         enough = state.effective >= self.min_effective
         if state.dead_since is not None:
-            judged: Judged = (Verdict.CRITICAL, True, case.dead_drafter)
+            judged: Judged = (Verdict.CRITICAL, True, Case.dead_drafter)
         elif not window.speculates:
-            judged = (Verdict.OK, True, case.without_speculation)
-        elif state.newest is not None and case.age > self.max_age:
-            judged = (Verdict.OK, False, case.stale)
-        elif state.newest is not None and self._drafts_sometimes(case.told, window.profile):
-            judged = (Verdict.OK, enough, case.sometimes)
+            judged = (Verdict.OK, True, Case.without_speculation)
+        elif state.newest is None:
+            judged = (Verdict.OK, False, Case.too_little)
+        elif now - state.newest > self.max_age:
+            judged = (Verdict.OK, False, Case.stale)
+        elif self._drafts_sometimes(told, window.profile):
+            judged = (Verdict.OK, enough, Case.sometimes)
         elif state.score > 0:
-            contradicted = self._contradicted(case.told)
-            judged = (Verdict.UNKNOWN, False, case.contradicted if contradicted else case.leaning)
+            words = Case.contradicted if self._contradicted(told) else Case.leaning
+            judged = (Verdict.UNKNOWN, False, words)
         else:
-            judged = (Verdict.OK, enough, case.healthy if enough else case.too_little)
+            judged = (Verdict.OK, enough, Case.healthy if enough else Case.too_little)
         return judged
 
 

@@ -45,7 +45,7 @@ class Counters:
         state = state or State()
         if window.seconds is None:
             state = state._replace(block=NOTHING, ended=0.0, in_flight=0.0)
-        elif s.UPDATES in window.grown and window.speculates:
+        elif window.moved and s.UPDATES in window.grown and window.speculates:
             state = self._counted(state, window)
         if not state.judged.seconds:
             return state, []

@@ -40,7 +40,7 @@ class Serving:
         answered = all(reading.answered for reading in window.readings)
         readable = all(reading.error is None for reading in window.readings)
         if answered:
-            state = state._replace(silent_since=None, silent_rounds=0, answered_at=now)
+            state = State(None, 0, now, state.starts, state.started_at)
         else:
             since = now if state.silent_since is None else state.silent_since
             state = state._replace(silent_since=since, silent_rounds=state.silent_rounds + 1)
@@ -48,8 +48,9 @@ class Serving:
             state = state._replace(starts=(*state.starts, now)[-MOST_STARTS:])
         if (started := _started(window)) is not None:
             state = state._replace(started_at=started)
-        lately = tuple(at for at in state.starts if now - at < self.starts_within)
-        state = state._replace(starts=lately)
+        if state.starts and now - state.starts[0] >= self.starts_within:
+            lately = tuple(at for at in state.starts if now - at < self.starts_within)
+            state = state._replace(starts=lately)
         findings = [
             self._judge_answer(state, window, now, readable=readable),
             self._judge_starts(state, window),

@@ -163,5 +163,7 @@ def _alert(report: Report, kind: str) -> str:
         return ""
     if kind == "OK" and alert.good_since is not None:
         left = LINGER - (report.now - alert.good_since)
+        if left < 1:  # a round is never due to the millisecond
+            return "; the alert resolves in the next round if it stays OK"
         return f"; the alert still fires, for {left:.0f} s if it stays OK"
     return f"; the alert has fired for {report.now - alert.fired_at:.0f} s"

@@ -155,10 +155,12 @@ class AlertBook:
         paused = self.paused(now)
         changes: list[Change] = []
         for finding in findings:
+            if finding.verdict is Verdict.OK and not self._alerts:
+                continue  # the common case: nothing is wrong and nothing was
             old = self._alerts.get(finding.identity)
             if old is None:
                 if finding.verdict is Verdict.OK:
-                    continue  # the common case: nothing is wrong and nothing was
+                    continue
                 old = Alert(finding)
             self._move(_judged(old, finding, now, paused=_is_paused(finding, paused)), old, changes)
         vanished = set(gone)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from watchdog.domain.alert import AlertBook
@@ -11,7 +12,7 @@ from watchdog.domain.diagnosis import diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
 from watchdog.domain.report import Report
-from watchdog.domain.sample import Labels, Reading, labels
+from watchdog.domain.sample import Labels, Reading
 
 
 class Check(Protocol):
@@ -26,11 +27,11 @@ class Check(Protocol):
 
 @dataclass
 class Watch:
-    """One target: its history, its checks by name, and what each keeps of each subject."""
+    """One target: its history, its checks by name, and what they keep of each subject."""
 
     history: History
     checks: Mapping[str, Check]
-    states: dict[tuple[str, Labels], Any] = field(default_factory=dict)
+    states: dict[Labels, dict[str, Any]] = field(default_factory=dict)
 
     def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
         """Judge one round; also return the subjects that are gone for good."""
@@ -39,20 +40,20 @@ class Watch:
         for name, check in self.checks.items():
             windows = (whole,) if check.about == "target" else whole.parts
             for window in windows:
-                key = (name, window.subject)
-                self.states[key], found = check.step(self.states.get(key), window, now)
+                states = self.states.setdefault(window.subject, {})
+                states[name], found = check.step(states.get(name), window, now)
                 for finding in found:
-                    object.__setattr__(finding, "check", name)
+                    finding.check = name
                 findings += found
         gone = self.history.gone(now)
-        if gone or len(self.states) > len(self.checks) * (len(self.history) + 1):
+        if gone or len(self.states) > len(self.history) + 1:
             self._forget()
         return findings, gone
 
     def _forget(self) -> None:
         """Keep states only of subjects that the history still knows."""
         known = self.history.subjects()
-        self.states = {key: state for key, state in self.states.items() if key[1] in known}
+        self.states = {about: kept for about, kept in self.states.items() if about in known}
 
 
 @dataclass
@@ -101,15 +102,14 @@ class Assessor:
 
 def blind(reading: Reading) -> Finding:
     """Make the finding about a reading itself: blindness alerts like everything else."""
-    subject = labels(target=reading.target, probe=reading.probe)
+    subject = (("probe", reading.probe), ("target", reading.target))
     if reading.error is None:
-        well = Argument(f"{reading.target}: {reading.probe} was read")
-        return Finding("WatchdogBlind", subject, Verdict.OK, lambda: well, check="reading")
+        read_well = partial(Argument, f"{reading.target}: {reading.probe} was read")
+        return Finding("WatchdogBlind", subject, Verdict.OK, read_well, check="reading")
     said = Argument(
         f"{reading.target}: cannot be judged: {reading.error}",
         "a page that can be read and makes sense",
         ruled_out=("a server that is down: something answered",),
         next_step="run `watchdog doctor`; it says what this source answers and why that is odd",
     )
-    finding = Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said)
-    return replace(finding, check="reading")
+    return Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said, check="reading")

@@ -49,10 +49,10 @@ class Argument:
     next_step: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Finding:
     """
-    One check's verdict on one subject in one round.
+    One check's verdict on one subject in one round; not changed once a check has returned it.
 
     `conclusive` False: too little evidence; the verdict is then OK and the alert book takes
     the finding as blind. The text is made by `argue` when somebody reads it, not before:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from types import MappingProxyType
 from typing import Final
 
@@ -61,8 +60,15 @@ class Window:
         """The growth of an engine's window as one value; nothing at the first reading."""
         if self.seconds is None:
             return NOTHING
+        if not self.moved:
+            return NOTHING._replace(seconds=self.seconds)
         running = self.before.get(s.RUNNING, 0.0)
         return decode_of(self.grown, running, self.seconds, self.profile.icc)
+
+    @cached_property
+    def moved(self) -> bool:
+        """Whether any counter grew: most windows of most engines are idle."""
+        return any(self.grown.values())
 
     @property
     def depth(self) -> int:
@@ -107,8 +113,11 @@ class History:
         groups: dict[Labels, dict[str, float]] = {}
         for reading in readings:
             facts.update(reading.facts)
-            for about, samples in groupby(reading.samples, key=_subject):
-                groups.setdefault(about, {}).update((x.series, x.value) for x in samples)
+            for about, name, value in reading.samples:
+                group = groups.get(about)
+                if group is None:
+                    group = groups[about] = {}
+                group[name] = value
         failed = any(reading.error is not None for reading in readings)
         if failed:
             for past in self._past.values():
@@ -174,10 +183,6 @@ class History:
             del self._past[min(self._past, key=lambda about: self._past[about].at)]
 
 
-def _subject(sample: tuple[Labels, str, float]) -> Labels:
-    return sample[0]
-
-
 def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:
     """
     Increase of each counter; None when one fell: a new life.
@@ -185,16 +190,9 @@ def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
     A counter that appears inside a life began at 0 (the Rust frontend makes some at the
     first draft).
     """
-    grown: dict[str, float] = {}
-    levels = s.LEVELS
-    for name, value in after.items():
-        if name in levels:
-            continue
-        increase = value - before.get(name, 0.0)
-        if increase < 0:
-            return None
-        grown[name] = increase
-    return grown
+    get, levels = before.get, s.LEVELS
+    grown = {n: value - get(n, 0.0) for n, value in after.items() if n not in levels}
+    return None if min(grown.values(), default=0.0) < 0 else grown
 
 
 def engine_of(subject: Iterable[tuple[str, str]]) -> str:
