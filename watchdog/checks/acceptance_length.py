@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.acceptance_words import Case
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window
@@ -31,8 +31,7 @@ class State(NamedTuple):
     since: Decode = NOTHING  # evidence since the score left zero
     since_at: float = 0.0
     clear: Decode = NOTHING  # healthy evidence while called dead
-    recent: Decode = NOTHING
-    recent_at: float = 0.0
+    recent: Recent = Recent()
     effective: float = 0.0  # effective drafts of this life
     newest: float | None = None  # when the newest draft was seen
     reset_at: float | None = None
@@ -67,7 +66,7 @@ class AcceptanceLength:
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
-        state = state or State(recent_at=now)
+        state = state or State()
         if window.seconds is None:
             state = _new_life(state, now, reset=window.reset)
         elif window.decode.real_drafts > 0:
@@ -86,16 +85,16 @@ class AcceptanceLength:
         if self._proves_dead(score, since, profile):
             dead, clear = now if dead is None else dead, NOTHING
             proof, proof_seconds = since, now - since_at
-        recent, recent_at = state.recent.then(d), state.recent_at
+        full = state.recent.newer.effective >= 2 * self.min_effective
+        recent = state.recent.then(d, now, full)
         if dead is not None and not self._proves_dead(score, since, profile):
             clear = self._healing(clear.then(d))
             if clear.effective >= self.clear_effective and _first_share(clear) > self.clear_at:
-                recent, recent_at = clear, now - clear.seconds  # what it was before is no news
+                began = now - clear.seconds  # what it was before is no news
+                recent = Recent(NOTHING, clear, began, began)
                 dead, clear = None, NOTHING
-        if recent.effective > 4 * self.min_effective:
-            recent, recent_at = recent.halved(), (recent_at + now) / 2
         return State(
-            score, dead, since, since_at, clear, recent, recent_at,
+            score, dead, since, since_at, clear, recent,
             state.effective + d.effective, now, state.reset_at, proof, proof_seconds,
         )  # fmt: skip
 
@@ -129,7 +128,7 @@ class AcceptanceLength:
         return steps is not None and gained is not None and steps > gained + self.witness_margin
 
     def _judge(self, state: State, window: Window, now: float) -> Finding:
-        told, seconds = state.recent, now - state.recent_at
+        told, seconds = state.recent.whole, now - state.recent.at
         if state.dead_since is not None:
             told, seconds = state.proof, state.proof_seconds
         elif state.score > 0:
@@ -178,7 +177,7 @@ class AcceptanceLength:
 def _new_life(state: State, now: float, *, reset: bool) -> State:
     """Forget the evidence of the process that is gone; what was called dead stays so."""
     return State(
-        dead_since=state.dead_since, recent_at=now, newest=state.newest if reset else None,
+        dead_since=state.dead_since,  newest=state.newest if reset else None,
         reset_at=now if reset else state.reset_at, proof=state.proof,
         proof_seconds=state.proof_seconds,
     )  # fmt: skip

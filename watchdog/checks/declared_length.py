@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
-from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -22,8 +22,7 @@ HOURS = 24
 class State(NamedTuple):
     """Recent drafts, 24 hourly sums, and which limit is undercut."""
 
-    recent: Decode = NOTHING
-    recent_at: float = 0.0
+    recent: Recent = Recent()
     hours: tuple[tuple[int, Decode], ...] = ()
     day: Decode = NOTHING  # the last 24 whole hours, as of the last full hour
     low: str = ""  # "now", "day" or neither
@@ -44,24 +43,23 @@ class DeclaredLength:
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine; silent where nothing is declared."""
-        state = state or State(recent_at=now)
+        state = state or State()
         declared = window.profile.acceptance_length
         if declared is None or not window.speculates:
             return state, []
         if window.seconds is None:
-            state = state._replace(recent=NOTHING, recent_at=now)
+            state = state._replace(recent=Recent())
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window.decode, declared, now)
         return state, [self._judge(state, window, declared, now)]
 
     def _drafted(self, state: State, d: Decode, declared: float, now: float) -> State:
-        recent, recent_at = state.recent.then(d), state.recent_at
-        if recent.effective > 4 * self.min_effective:
-            recent, recent_at = recent.halved(), (recent_at + now) / 2
+        full = state.recent.newer.effective >= 2 * self.min_effective
+        recent = state.recent.then(d, now, full)
         began = now - d.seconds if state.began is None else state.began
         hours, day = _into_hours(state.hours, state.day, d, now, began)
-        low = self._low(state.low, recent, day, declared)
-        return State(recent, recent_at, hours, day, low, began)
+        low = self._low(state.low, recent.whole, day, declared)
+        return State(recent, hours, day, low, began)
 
     def _low(self, low: str, recent: Decode, day: Decode, declared: float) -> str:
         """Which limit is undercut; resolved only more than half-way back to the declared one."""
@@ -79,8 +77,8 @@ class DeclaredLength:
         return low
 
     def _judge(self, state: State, window: Window, declared: float, now: float) -> Finding:
-        told = state.day if state.low == "day" else state.recent
-        seconds = told.seconds if state.low == "day" else now - state.recent_at
+        told = state.day if state.low == "day" else state.recent.whole
+        seconds = told.seconds if state.low == "day" else now - state.recent.at
         enough = bool(state.low) or (
             told.effective >= self.min_effective and told.requests >= self.min_requests
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
-from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -21,7 +21,7 @@ SHALLOW, CLIFF = "SpecDecodeShallowDrafts", "SpecDecodeCliff"
 class State(NamedTuple):
     """Two stretches of drafts: a short one for the depth, a long one for the cliff."""
 
-    recent: Decode = NOTHING
+    recent: Recent = Recent()
     block: Decode = NOTHING
     judged: Decode = NOTHING  # the last whole block
     cliff: int | None = None  # position, of the last block that decided
@@ -42,22 +42,22 @@ class DraftShape:
     full_depth: float = 0.9
     block_drafts: float = 2000.0
 
-    def step(self, state: State | None, window: Window, _now: float) -> tuple[State, list[Finding]]:
+    def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
         state = state or State()
         if window.seconds is None:
             state = State()
         elif window.decode.real_drafts > 0:
-            state = self._drafted(state, window)
-        if not state.recent.drafts or not self._fixed_depth(state.recent, window):
+            state = self._drafted(state, window, now)
+        recent = state.recent.whole
+        if not recent.drafts or not self._fixed_depth(recent, window):
             return state, []
-        return state, [self._judge_depth(state, window), self._judge_cliff(state, window)]
+        return state, [self._judge_depth(recent, window), self._judge_cliff(state, window)]
 
-    def _drafted(self, state: State, window: Window) -> State:
+    def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode
-        recent = state.recent.then(d)
-        if recent.effective > 4 * self.min_effective:
-            recent = recent.halved()
+        full = state.recent.newer.effective >= 2 * self.min_effective
+        recent = state.recent.then(d, now, full)
         block, judged, cliff = state.block.then(d), state.judged, state.cliff
         if block.effective >= self.min_effective and block.requests >= self.min_requests:
             depth = self._depth(window)
@@ -75,8 +75,8 @@ class DraftShape:
             return window.profile.learned
         return d.coverage is None or d.coverage >= self.least_coverage
 
-    def _judge_depth(self, state: State, window: Window) -> Finding:
-        recent, depth = state.recent, self._depth(window)
+    def _judge_depth(self, recent: Decode, window: Window) -> Finding:
+        depth = self._depth(window)
         drafted = recent.tokens_per_draft
         enough = recent.effective >= self.min_effective and recent.requests >= self.min_requests
         low = enough and drafted is not None and drafted < self.shallow * depth

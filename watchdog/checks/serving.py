@@ -92,9 +92,9 @@ class Serving:
         return young if young is not None and young <= grace and silent <= grace else None
 
     def _silent(self, state: State, window: Window, now: float) -> Argument:
-        waited = now - (state.silent_since or now)
+        waited = f"for {w.span(now - (state.silent_since or now))}"
         return Argument(
-            f"{_target(window)}: no answer for {w.span(waited)} in {state.silent_rounds} rounds "
+            f"{_target(window)}: no answer {waited if state.silent_rounds > 1 else 'just now'} "
             f"({_error(window)}); down if it lasts {w.span(self.down_after)} and "
             f"{self.down_rounds:.0f} rounds"
         )

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
-from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.acceptance import Decode, Recent
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -35,8 +35,8 @@ class State(NamedTuple):
     """The usual step time by load, and the stretch that is compared with it."""
 
     usual: tuple[tuple[Load, Usual], ...] = ()
-    stretch: Decode = NOTHING
-    expected_seconds: float = 0.0  # what the stretch's updates usually take
+    recent: Recent = Recent()
+    expected: tuple[float, float] = (0.0, 0.0)  # seconds that both stretches usually take
     slow: bool = False
 
 
@@ -51,37 +51,37 @@ class StepTime:
     min_updates: float = 20.0
     over: float = field(default=600.0, metadata={"unit": "seconds"})
 
-    def step(self, state: State | None, window: Window, _now: float) -> tuple[State, list[Finding]]:
+    def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
         state = state or State()
         d = window.decode
         if window.seconds is None or window.gap:
-            state = state._replace(stretch=NOTHING, expected_seconds=0.0)
+            state = state._replace(recent=Recent(), expected=(0.0, 0.0))
         elif d.updates >= self.min_updates and d.update_seconds > 0:
-            state = self._took(state, window)
-        if not d.updates and not state.stretch.updates:
+            state = self._took(state, window, now)
+        if not d.updates and not state.recent.newer.updates:
             return state, []
         return state, [self._judge(state, window)]
 
-    def _took(self, state: State, window: Window) -> State:
+    def _took(self, state: State, window: Window, now: float) -> State:
         d, load = window.decode, load_of(window)
         table = dict(state.usual)
         usual = table.get(load)
         seconds = d.update_seconds / d.updates
         known = usual is not None and usual.windows >= self.min_windows
-        stretch, expected, slow = state.stretch, state.expected_seconds, state.slow
+        recent, (older, newer), slow = state.recent, state.expected, state.slow
         if usual is not None and known:
-            stretch = stretch.then(d)
-            expected += math.exp(usual.log_seconds) * d.updates
-            slow = self._is_slow(stretch, expected, was=slow)
-            if stretch.seconds > 2 * self.over:
-                stretch, expected = stretch.halved(), expected / 2
+            full = recent.newer.seconds >= self.over
+            recent = recent.then(d, now, full)
+            older, newer = (newer, 0.0) if full else (older, newer)
+            newer += math.exp(usual.log_seconds) * d.updates
+            slow = self._is_slow(recent.whole, older + newer, was=slow)
         if not known or not self._looks_slow(seconds, usual):
             table.pop(load, None)
             table[load] = _learned(usual, math.log(seconds))  # newest last
             if len(table) > MOST_LOADS:
                 del table[next(iter(table))]
-        return State(tuple(table.items()), stretch, expected, slow)
+        return State(tuple(table.items()), recent, (older, newer), slow)
 
     def _looks_slow(self, seconds: float, usual: Usual | None) -> bool:
         return usual is not None and seconds > self._half_way * math.exp(usual.log_seconds)
@@ -99,26 +99,27 @@ class StepTime:
 
     def _judge(self, state: State, window: Window) -> Finding:
         verdict = Verdict.WARNING if state.slow else Verdict.OK
-        enough = state.slow or state.stretch.seconds >= self.over
+        recent = state.recent.whole
+        enough = state.slow or recent.seconds >= self.over
 
         def argue() -> Argument:
-            return self._argue(state, window)
+            return self._argue(state, recent, window)
 
-        value = state.stretch.step_seconds
+        value = recent.step_seconds
         return Finding("ServingStepsSlow", window.subject, verdict, argue, enough, value, "seconds")
 
-    def _argue(self, state: State, window: Window) -> Argument:
-        who, d = engine_of(window.subject), state.stretch
+    def _argue(self, state: State, d: Decode, window: Window) -> Argument:
+        who = engine_of(window.subject)
         seen = (d.step_seconds or window.decode.step_seconds or 0.0) * 1000
         proof = w.evidence(d, d.seconds) | {"step_seconds": seen / 1000}
-        if d.updates <= 0 or not state.expected_seconds:
+        if d.updates <= 0 or not any(state.expected):
             best = max((u.windows for _, u in state.usual), default=0)
             return Argument(
                 f"{who}: a decode step takes {seen:.1f} ms; its usual time is still learned "
                 f"({best} of {self.min_windows:.0f} windows at a like load)",
                 evidence=proof,
             )
-        usual = state.expected_seconds / d.updates * 1000
+        usual = sum(state.expected) / d.updates * 1000
         proof |= {"usual_step_seconds": usual / 1000}
         expected = f"below {self.slower:g} x the usual {usual:.1f} ms at a like load"
         if not state.slow:

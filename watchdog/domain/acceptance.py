@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import add
 from typing import NamedTuple
 
 from watchdog.domain import series as s
@@ -140,11 +141,39 @@ class Decode(NamedTuple):
 NOTHING = Decode()
 
 
+class Recent(NamedTuple):
+    """
+    The last one or two stretches of drafts: recent, bounded, and every count in it is whole.
+
+    `at` is when the older stretch began (the newer one, where there is no older), `turned` when
+    the newer one did; seconds of the timeline.
+    """
+
+    older: Decode = NOTHING
+    newer: Decode = NOTHING
+    at: float = 0.0
+    turned: float = 0.0
+
+    def then(self, d: Decode, now: float, full: bool) -> Recent:  # noqa: FBT001
+        """Add a window; `full` says that the newer stretch was long enough before it."""
+        began = now - d.seconds
+        if full:
+            return Recent(self.newer, d, self.turned, began)
+        if not self.newer.seconds:
+            return Recent(self.older, d, self.at if self.older.seconds else began, began)
+        return Recent(self.older, self.newer.then(d), self.at, self.turned)
+
+    @property
+    def whole(self) -> Decode:
+        """Both stretches together."""
+        return self.older.then(self.newer) if self.newer.seconds else self.older
+
+
 def _add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
     if not b:
         return a
     if len(a) == len(b):
-        return tuple(map(float.__add__, a, b))
+        return tuple(map(add, a, b))
     if len(a) < len(b):
         a, b = b, a
     return tuple(x + y for x, y in zip(a, b, strict=False)) + a[len(b) :]

@@ -112,9 +112,9 @@ class Case:
 
     def dead_drafter(self) -> Argument:
         """The alarm: lossless, and slow."""
-        when = f" for {w.span(self.dead_for)}" if self.dead_for >= 1 else ""
+        when = f"has been dead for {w.span(self.dead_for)}" if self.dead_for >= 1 else "is dead"
         summary = (
-            f"{self.who}: the drafter is dead{when}: position 0 accepts {w.percent(self.first)} "
+            f"{self.who}: the drafter {when}: position 0 accepts {w.percent(self.first)} "
             f"of {w.count(self.told.real_drafts)} drafts, acceptance length "
             f"{w.length(self.told.acceptance_length)}; answers are right and decode is slow"
         )

@@ -22,6 +22,9 @@ from watchdog.domain.sample import Labels
 RETAIN: Final = 900.0
 """Seconds that a resolved alert is kept to be told again: Alertmanager may have been away."""
 
+LATE: Final = 0.5
+"""Seconds by which a round may be early: else 60 s of 15 s rounds would now and then be 75 s."""
+
 MOST_ALERTS: Final = 10_000
 """The book's bound; beyond it the alert that was seen longest ago leaves."""
 
@@ -217,11 +220,11 @@ def _judged(old: Alert, finding: Finding, now: float, *, paused: bool) -> tuple[
     if bad:
         since = old.bad_since if old.bad_since is not None else now
         alert = replace(old, finding=finding, bad_since=since, good_since=None, seen_at=now)
-        long = now - since >= patience.hold
+        long = now - since >= patience.hold - LATE
         return alert, Signal.BAD_FOR_LONG if long else Signal.BAD
     since = old.good_since if old.good_since is not None else now
     alert = replace(old, finding=finding, bad_since=None, good_since=since, seen_at=now)
-    return alert, Signal.GOOD_FOR_LONG if now - since >= patience.linger else Signal.GOOD
+    return alert, Signal.GOOD_FOR_LONG if now - since >= patience.linger - LATE else Signal.GOOD
 
 
 def _is_bad(finding: Finding) -> bool | None:
