@@ -57,7 +57,7 @@ bench: dev-setup binaries
 test-vllm: dev-setup binaries
 	@tools/setup.sh $(VLLM_VENV) bare
 	@tools/vllm/install.sh $(VLLM_VENV)
-	@VLLM_VENV=$(VLLM_VENV) $(BIN)/python -m pytest tests/vllm $(ARGS)
+	@VLLM_VENV=$(VLLM_VENV) $(BIN)/python -m pytest tests/vllm -s $(ARGS)
 
 run-setup:
 	@tools/setup.sh $(VENV) run

@@ -87,7 +87,7 @@ def cpu_of_prometheus(url: str, seconds: float) -> float | None:
 
 def _unpacked(name: str) -> str | None:
     folder = os.environ.get("SERVING_WATCHDOG_BINARIES", "")
-    path = Path(folder) / "usr/bin" / name
+    path = Path(folder) / name
     return str(path) if folder and path.exists() else None
 
 

@@ -179,6 +179,7 @@ class Daemon:
         with old.lock:
             watchdog.assessor.take_over(old.assessor)
             self.settings, self._watchdog = settings, watchdog
+            old.readers.close()
         self._scheduler.reschedule_job("round", trigger=Every(self._every))
         self.board.reload_ok, self.board.reload_at = True, time.time()
         log.info("configuration reloaded", targets=[t.url for t in settings.targets])

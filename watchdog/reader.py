@@ -2,8 +2,8 @@
 Runs probes side by side, each in its own thread and under its own deadline.
 
 A probe never times, logs, retries or catches: that is done here, once for all. A probe that
-hangs stalls its own reading only: at the deadline its socket is closed, and while its thread
-lives no second one is started.
+hangs stalls its own reading only: at the deadline its socket is closed, and until it comes back
+it is not asked again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import Protocol
 
 import structlog
@@ -48,37 +49,47 @@ class Probe(Protocol):
 
 
 class Reader:
-    """One probe and, while it reads, its one thread."""
+    """One probe and its one thread, which sleeps between readings."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self._jobs: SimpleQueue[tuple[Facts, float] | None] = SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
         self._thread: threading.Thread | None = None
         self._began = 0.0
         self._reading = Reading(probe.name, probe.target)
 
     def start(self, known: Facts, deadline: float) -> None:
         """Begin to read, unless the last reading still hangs."""
-        if self._thread is not None and self._thread.is_alive():
+        if not self._idle.is_set():
             return
+        if self._thread is None:
+            name = f"read-{self.probe.name}-{self.probe.target}"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
         self._began = time.monotonic()
-        name = f"read-{self.probe.name}-{self.probe.target}"
-        self._thread = threading.Thread(
-            target=self._read, args=(known, deadline), name=name, daemon=True
-        )
-        self._thread.start()
+        self._idle.clear()
+        self._jobs.put((known, deadline))
 
     def result(self, deadline: float) -> Reading:
         """Wait until the deadline; past it close the probe and call the source silent."""
-        if self._thread is None:
-            return self._failed("not started", answered=True)
-        self._thread.join(max(0.0, deadline - time.monotonic()) + GRACE)
-        if self._thread.is_alive():
+        if not self._idle.wait(max(0.0, deadline - time.monotonic()) + GRACE):
             self.probe.close()
-            self._thread.join(GRACE)
-        if self._thread.is_alive():
+        if not self._idle.wait(GRACE):
             stuck = time.monotonic() - self._began
             return self._failed(f"still reading after {stuck:.0f} s", answered=False)
         return self._reading
+
+    def end(self) -> None:
+        """Break what is being read, and let the thread go."""
+        self.probe.close()
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._read(*job)
+            self._idle.set()
 
     def _failed(self, error: str, *, answered: bool) -> Reading:
         took = time.monotonic() - self._began
@@ -130,9 +141,9 @@ class Readers:
         self._known = known
 
     def close(self) -> None:
-        """Break every reading; for the end of the process."""
+        """End every reader: the process ends, or others take over."""
         for reader in self._readers:
-            reader.probe.close()
+            reader.end()
 
     @property
     def known(self) -> Mapping[str, Facts]:

@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from watchdog.probes.launch import Launch
 from watchdog.probes.vllm_metrics import VllmMetrics
 
 PROBES: Mapping[str, Callable[..., Any]] = {
+    "launch": Launch,
     "vllm_metrics": VllmMetrics,
 }
 """Every probe by its name in reports."""
