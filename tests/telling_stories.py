@@ -50,7 +50,7 @@ class Engine:
         for name, by in grown.items():
             self.totals[name] += by
 
-    def draft(  # noqa: PLR0913
+    def draft(
         self,
         drafts: float,
         positions: Sequence[float],

@@ -16,7 +16,7 @@ DEAD, LOW, CLIFF = "SpecDecodeCollapsed", "SpecDecodeDegraded", "SpecDecodeCliff
 LEARNED = Profile(speculation=True, method="dflash")
 
 
-def told(  # noqa: PLR0913
+def told(
     drafts: float,
     positions: list[float],
     *,

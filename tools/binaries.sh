@@ -33,6 +33,7 @@ wrap() {
         # shellcheck disable=SC2016  # expanded when it runs: the folder may be moved
         echo 'usr=$(cd "${0%/*}/.." && pwd)'
         cat
+        # shellcheck disable=SC2016
         printf 'exec "$usr/libexec/%s" "$@"\n' "$program"
     } >"$dir/usr/bin/$program"
     chmod +x "$dir/usr/bin/$program"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from watchdog.domain import series as s
 from watchdog.domain.history import Window
-from watchdog.domain.profile import NOTHING_DECLARED, Profile
+from watchdog.domain.profile import Profile
 from watchdog.domain.sample import labels
 
 SUBJECT = labels(target="t", engine="0", model_name="m")
@@ -14,7 +14,7 @@ ALONE = Profile(method="eagle", icc=0.0)
 """Every draft counts whole: limits can be met to the draft."""
 
 
-def window(  # noqa: PLR0913
+def window(
     drafts: float = 0.0,
     accepted_at: Sequence[float] = (),
     *,
@@ -28,7 +28,7 @@ def window(  # noqa: PLR0913
     profile: Profile = ALONE,
     depth: int = 7,
     gap: bool = False,
-    **levels: float,
+    levels: Mapping[str, float] | None = None,
 ) -> Window:
     """One engine's window; `depth` 0: no speculation on the page."""
     updates = drafts if updates is None else updates
@@ -43,7 +43,7 @@ def window(  # noqa: PLR0913
         grown |= {s.DRAFTS: drafts, s.ACCEPTED_TOKENS: accepted}
         grown |= {s.DRAFT_TOKENS: drafts * depth if tokens is None else tokens}
         grown |= dict(zip(s.POSITIONS, at, strict=False))
-    now = {**dict.fromkeys(grown, 1.0), s.RUNNING: running, s.WAITING: 0.0, **levels}
+    now = {**dict.fromkeys(grown, 1.0), s.RUNNING: running, s.WAITING: 0.0, **(levels or {})}
     before = {s.RUNNING: running, s.WAITING: 0.0}
     if seconds is None:
         return Window(SUBJECT, 0.0, levels=now, profile=profile, reset=True)

@@ -112,7 +112,7 @@ def test_what_is_gone_for_good_is_resolved_and_the_change_says_so() -> None:
 def test_alerts_of_a_target_that_is_watched_no_more_are_resolved() -> None:
     book = AlertBook()
     book.step([finding(BAD, QUICK)], 0)
-    book.close(["qwen"])
+    book.close("qwen")
 
     assert [c.alert.state.value for c in book.step([], 10)] == ["resolved"]
     assert book.step([], 20) == []

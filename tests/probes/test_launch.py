@@ -52,7 +52,7 @@ def test_the_port_is_read_from_the_command_line(argv: list[str], port: int) -> N
         ("http://gpu-7:8000", False),
     ],
 )
-def test_only_this_hosts_addresses_have_a_process_here(url: str, here: bool) -> None:  # noqa: FBT001
+def test_only_this_hosts_addresses_have_a_process_here(url: str, here: bool) -> None:
     assert is_here(url) is here
 
 

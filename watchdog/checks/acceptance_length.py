@@ -37,6 +37,7 @@ class State(NamedTuple):
     reset_at: float | None = None
     proof: Decode = NOTHING  # what proved it dead; kept over a reset
     proof_seconds: float = 0.0
+    without: float = 0.0  # decode updates since the last draft, while called dead
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class AcceptanceLength:
     max_age: float = field(default=86400.0, metadata={"unit": "seconds"})
     least_coverage: float = 0.5
     witness_margin: float = 0.5
+    without_updates: float = 200.0
 
     def __post_init__(self) -> None:
         """Refuse limits that turn the score's sign or have no logarithm."""
@@ -71,7 +73,24 @@ class AcceptanceLength:
             state = _new_life(state, now, reset=window.reset)
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window.decode, window.profile, now)
+        if state.dead_since is not None:
+            state = self._buried(state, window)
         return state, [self._judge(state, window, now)]
+
+    def _buried(self, state: State, window: Window) -> State:
+        """
+        Call nothing dead that is no more.
+
+        Speculation is off where the page lacks its series, and where a new process decodes
+        `without_updates` steps without a draft (the Rust frontend shows zeros then).
+        """
+        d = window.decode
+        without = 0.0 if d.real_drafts > 0 else state.without + d.updates
+        anew = (state.reset_at or 0.0) > (state.dead_since or 0.0)
+        over = anew and without >= self.without_updates
+        if over or window.speculation_off or window.profile.drafts_sometimes:
+            return State(recent=state.recent, newest=state.newest, effective=state.effective)
+        return state._replace(without=without)
 
     def _drafted(self, state: State, d: Decode, profile: Profile, now: float) -> State:
         """Move the score by one window's drafts, and the latch with it."""

@@ -10,6 +10,7 @@ recorded pages of vLLM 0.32 to within 1.9 tokens a request.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import series as s
@@ -17,6 +18,8 @@ from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
+
+NAME = "SpecDecodeCountersInconsistent"
 
 
 class State(NamedTuple):
@@ -43,6 +46,8 @@ class Counters:
     def step(self, state: State | None, window: Window, _now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
         state = state or State()
+        if window.speculation_off and state.fault:
+            return state, [Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))]
         if window.seconds is None:
             state = state._replace(block=NOTHING, ended=0.0, in_flight=0.0)
         elif window.moved and s.UPDATES in window.grown and window.speculates:
@@ -86,8 +91,7 @@ class Counters:
             return _argue(state, window)
 
         return Finding(
-            "SpecDecodeCountersInconsistent", window.subject, verdict, argue, value=state.gap,
-            unit="tokens",
+            NAME, window.subject, verdict, argue, value=state.gap, unit="tokens"
         )  # fmt: skip
 
 

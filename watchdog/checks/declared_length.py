@@ -8,6 +8,7 @@ the recent length below 0.6 of the declared one, or the length of 24 whole hours
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
@@ -15,6 +16,7 @@ from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
+NAME = "SpecDecodeDegraded"
 HOUR = 3600.0
 HOURS = 24
 
@@ -46,7 +48,9 @@ class DeclaredLength:
         state = state or State()
         declared = window.profile.acceptance_length
         if declared is None or not window.speculates:
-            return state, []
+            over = bool(state.low) and window.speculation_off
+            off = Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))
+            return state, [off] if over else []
         if window.seconds is None:
             state = state._replace(recent=Recent())
         elif window.decode.real_drafts > 0:
@@ -87,7 +91,7 @@ class DeclaredLength:
             return self._argue(state.low, told, seconds, window, declared)
 
         return Finding(
-            "SpecDecodeDegraded",
+            NAME,
             window.subject,
             Verdict.WARNING if state.low else Verdict.OK,
             argue,

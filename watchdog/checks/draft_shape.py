@@ -8,6 +8,7 @@ that vary by batch or request make the same shapes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
@@ -45,6 +46,10 @@ class DraftShape:
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
         state = state or State()
+        if window.speculation_off:
+            names = (SHALLOW, CLIFF) if state != State() else ()
+            off = partial(w.off, window)
+            return state, [Finding(name, window.subject, Verdict.OK, off) for name in names]
         if window.seconds is None:
             state = State()
         elif window.decode.real_drafts > 0:

@@ -43,13 +43,15 @@ class Progress:
                 return _stale_gauges(window, state)
             return _stalled(window, state, now) if stalled else _moves(window, state, now)
 
-        conclusive = verdict is Verdict.CRITICAL or state.since is None
+        # One page with work on it says nothing yet; one without work is idle for certain.
+        idle = state.since is None and (window.seconds is not None or not _work(window.levels))
+        conclusive = verdict is Verdict.CRITICAL or idle
         return state, [
             Finding("ServingStalled", window.subject, verdict, argue, conclusive=conclusive)
         ]
 
     def _stepped(self, state: State, window: Window, now: float) -> State:
-        if window.seconds is None or window.gap:
+        if window.seconds is None:
             return State()
         work = _work(window.levels)
         asleep = window.levels.get(s.AWAKE, 1.0) == 0.0
@@ -123,4 +125,6 @@ def _moves(window: Window, state: State, now: float) -> Argument:
             f"{engine_of(window.subject)}: {_requests(window)}, no token for "
             f"{w.span(now - state.since)} so far"
         )
-    return Argument(f"{engine_of(window.subject)}: {_requests(window)}; tokens come or none is due")
+    said = "tokens come" if _moved(window) else "no work" if not _work(window.levels) else ""
+    said = said or "to be compared with the next page"
+    return Argument(f"{engine_of(window.subject)}: {_requests(window)}; {said}")

@@ -37,8 +37,8 @@ class Serving:
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one round of one target."""
         state = state or State()
-        answered = all(reading.answered for reading in window.readings)
-        readable = all(reading.error is None for reading in window.readings)
+        readable = _readable(window)
+        answered = readable or _answered(window)
         if answered:
             state = State(None, 0, now, state.starts, state.started_at)
         else:
@@ -141,6 +141,18 @@ class Serving:
         return Finding("ServingRestarting", window.subject, verdict, argue, True, value, "starts")  # noqa: FBT003
 
 
+def _readable(window: Window) -> bool:
+    """One page that was read is enough: another probe's failure is no news of the server."""
+    readings = window.readings
+    return any(r.samples for r in readings) or all(r.error is None for r in readings)
+
+
+def _answered(window: Window) -> bool:
+    """Whether all answered, or one with a page that makes no sense."""
+    readings = window.readings
+    return all(r.answered for r in readings) or any(r.answered and r.error for r in readings)
+
+
 def _began_anew(window: Window) -> bool:
     """A new process: its start time changed; where no page tells it, any engine's counters fell."""
     if s.PROCESS_START in window.levels:
@@ -182,7 +194,7 @@ def _answers(window: Window) -> Argument:
     errors = [r.error for r in window.readings if r.error is not None]
     if errors:
         return Argument(f"{_target(window)}: answers, and cannot be read: {errors[0]}")
-    full = "; full, not slow: requests wait for admission" if waiting else ""
+    full = "; those wait for admission, which is no slowness of the engine" if waiting else ""
     return Argument(
         f"{_target(window)}: answers; {len(window.parts)} engine(s), {w.count(running)} requests "
         f"running, {w.count(waiting)} waiting{full}",

@@ -70,7 +70,7 @@ class Case:
 
     def without_speculation(self) -> Argument:
         """Say that the page has no series of speculative decoding."""
-        return Argument(f"{self.who}: speculative decoding is off; its series are not on the page")
+        return w.off(self.window)
 
     def too_little(self) -> Argument:
         """Not enough drafts to say anything."""

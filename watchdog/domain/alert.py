@@ -131,7 +131,7 @@ class AlertBook:
     def __init__(self) -> None:
         self._alerts: dict[tuple[str, Labels], Alert] = {}
         self._paused: dict[str, float] = {}
-        self._closed: set[str] = set()  # targets that the config no longer has
+        self._closed: set[tuple[str, str | None]] = set()  # what the config no longer asks
         self.dropped = 0  # alerts that left for the bound's sake; told by the daemon
 
     def pause(self, target: str, until: float) -> None:
@@ -142,9 +142,9 @@ class AlertBook:
         """End a pause; False where there was none."""
         return self._paused.pop(target, None) is not None
 
-    def close(self, targets: Iterable[str]) -> None:
-        """End the alerts of targets that are watched no more, in the next step."""
-        self._closed.update(targets)
+    def close(self, target: str, alertname: str | None = None) -> None:
+        """End a target's alerts in the next step: all, or those of one name. Nobody asks now."""
+        self._closed.add((target, alertname))
 
     def paused(self, now: float) -> dict[str, float]:
         """Return the targets that are paused, and until when; ended pauses are forgotten."""
@@ -169,8 +169,10 @@ class AlertBook:
         vanished = set(gone)
         if vanished or self._closed:
             for old in list(self._alerts.values()):
-                subject = old.finding.subject
-                if subject in vanished or dict(subject).get("target") in self._closed:
+                subject, name = old.finding.subject, old.finding.alertname
+                target = dict(subject).get("target", "")
+                closed = {(target, None), (target, name)} & self._closed
+                if subject in vanished or closed:
                     self._move((replace(old, seen_at=now), Signal.GONE), old, changes)
             self._closed.clear()
         self._forget(now)
@@ -215,7 +217,8 @@ def _judged(old: Alert, finding: Finding, now: float, *, paused: bool) -> tuple[
         return replace(old, bad_since=None, good_since=None, seen_at=now), Signal.PAUSED
     bad = _is_bad(finding)
     if bad is None:
-        return replace(old, seen_at=now), Signal.BLIND
+        # What was good before says nothing of now: lingering begins anew.
+        return replace(old, good_since=None, seen_at=now), Signal.BLIND
     patience = PATIENCE.get(finding.alertname, Patience("none"))
     if bad:
         since = old.bad_since if old.bad_since is not None else now

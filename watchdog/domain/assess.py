@@ -11,6 +11,7 @@ from watchdog.domain.alert import AlertBook
 from watchdog.domain.diagnosis import diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
+from watchdog.domain.profile import Profile
 from watchdog.domain.report import Report
 from watchdog.domain.sample import Labels, Reading
 
@@ -73,7 +74,8 @@ class Assessor:
         for target, watch in self.watches.items():
             own = [reading for reading in readings if reading.target == target]
             judged, vanished = watch.step(own, now)
-            findings += [blind(reading) for reading in own if reading.answered]
+            up = any(reading.samples for reading in own)  # then silence is a probe's own
+            findings += [blind(reading) for reading in own if reading.answered or up]
             findings += diagnose(judged)
             gone += vanished
         changes = self.book.step(findings, now, gone)
@@ -95,9 +97,24 @@ class Assessor:
         self.book = old.book
         for target, watch in self.watches.items():
             before = old.watches.get(target)
-            if before is not None and before.history.profile == watch.history.profile:
+            if before is not None:
+                profile = watch.history.profile
                 watch.history, watch.states = before.history, before.states
-        self.book.close(frozenset(old.watches) - frozenset(self.watches))
+                watch.history.profile = profile
+                for alertname in unasked(profile):
+                    self.book.close(target, alertname)
+        for target in old.watches.keys() - self.watches.keys():
+            self.book.close(target)
+
+
+def unasked(profile: Profile) -> list[str]:
+    """Alerts that no check speaks of with this profile: they would fire for ever."""
+    names = []
+    if profile.acceptance_length is None:
+        names.append("SpecDecodeDegraded")
+    if not profile.speculation or profile.drafts_sometimes:
+        names.append("SpecDecodeNotDrafting")
+    return names
 
 
 def blind(reading: Reading) -> Finding:

@@ -79,9 +79,11 @@ def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
 
 def _siblings(finding: Finding, near: Sequence[Finding]) -> list[str]:
     """Name the other engines, which have the same model, drafter and traffic."""
+    model = dict(finding.subject).get("model_name")
     same = [
         f for f in near if f.alertname == finding.alertname and f.conclusive and f.value is not None
-    ]
+        and dict(f.subject).get("model_name") == model
+    ]  # fmt: skip
     healthy = [f.value for f in same if f.verdict is Verdict.OK and f.value is not None]
     if not healthy or "engine" not in dict(finding.subject):
         return []

@@ -83,6 +83,11 @@ class Window:
         """Whether the page has the series of speculative decoding at all."""
         return s.DRAFTS in self.levels
 
+    @property
+    def speculation_off(self) -> bool:
+        """Whether the page shows that it is off: only the Rust frontend makes its series later."""
+        return not self.speculates and self.facts.get("format") != "openmetrics"
+
 
 @dataclass(slots=True)
 class _Past:
@@ -118,12 +123,10 @@ class History:
                 if group is None:
                     group = groups[about] = {}
                 group[name] = value
-        failed = any(reading.error is not None for reading in readings)
-        if failed:
-            for past in self._past.values():
-                past.missed = True
-        else:
+        if groups:  # another probe's failure makes no page unread
             self._read_at = now
+        for about, past in self._past.items():
+            past.missed = past.missed or about not in groups
         start = groups.get(subject, {}).get(s.PROCESS_START)
         whole = self._window(subject, groups.pop(subject, {}), start, now)
         whole.facts, whole.readings = facts, tuple(readings)

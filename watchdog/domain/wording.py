@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from watchdog.domain import series as s
 from watchdog.domain.acceptance import Decode
-from watchdog.domain.history import Window
+from watchdog.domain.finding import Argument
+from watchdog.domain.history import Window, engine_of
 
 CLIFF_DROP, CLIFF_SHARE = 0.5, 0.35
 """A cliff: kept on from the position before at less than half its rate, and below 35 %."""
@@ -112,6 +113,13 @@ def cliff(d: Decode, least: float = 0.0, z: float = 0.0) -> int | None:
 def kept(q: tuple[float, ...], at: int) -> float:
     """Share of the drafts that were kept on from the position before to `at`."""
     return q[at] / q[at - 1] if q[at - 1] else 0.0
+
+
+def off(window: Window) -> Argument:
+    """Say that the page has no series of speculative decoding: whatever ailed it is over."""
+    return Argument(
+        f"{engine_of(window.subject)}: speculative decoding is off; its series are not on the page"
+    )
 
 
 def queueing(levels: Mapping[str, float]) -> str:
