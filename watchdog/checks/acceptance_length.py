@@ -110,7 +110,7 @@ class AcceptanceLength:
             clear = self._healing(clear.then(d))
             if clear.effective >= self.clear_effective and _first_share(clear) > self.clear_at:
                 began = now - clear.seconds  # what it was before is no news
-                recent = Recent(NOTHING, clear, began, began)
+                recent = Recent(NOTHING, clear, began, began, clear)
                 dead, clear = None, NOTHING
         return State(
             score, dead, since, since_at, clear, recent,

@@ -153,20 +153,17 @@ class Recent(NamedTuple):
     newer: Decode = NOTHING
     at: float = 0.0
     turned: float = 0.0
+    whole: Decode = NOTHING  # both stretches together
 
     def then(self, d: Decode, now: float, full: bool) -> Recent:  # noqa: FBT001
         """Add a window; `full` says that the newer stretch was long enough before it."""
         began = now - d.seconds
         if full:
-            return Recent(self.newer, d, self.turned, began)
+            return Recent(self.newer, d, self.turned, began, self.newer.then(d))
         if not self.newer.seconds:
-            return Recent(self.older, d, self.at if self.older.seconds else began, began)
-        return Recent(self.older, self.newer.then(d), self.at, self.turned)
-
-    @property
-    def whole(self) -> Decode:
-        """Both stretches together."""
-        return self.older.then(self.newer) if self.newer.seconds else self.older
+            return Recent(NOTHING, d, began, began, d)
+        newer = self.newer.then(d)
+        return Recent(self.older, newer, self.at, self.turned, self.older.then(newer))
 
 
 def _add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:

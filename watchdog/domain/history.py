@@ -118,10 +118,10 @@ class History:
         groups: dict[Labels, dict[str, float]] = {}
         for reading in readings:
             facts.update(reading.facts)
+            last, group = None, {}
             for about, name, value in reading.samples:
-                group = groups.get(about)
-                if group is None:
-                    group = groups[about] = {}
+                if about is not last:  # a probe hands an engine's samples side by side
+                    last, group = about, groups.setdefault(about, {})
                 group[name] = value
         if groups:  # another probe's failure makes no page unread
             self._read_at = now
