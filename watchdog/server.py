@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from typing import Any, Final
@@ -58,8 +59,12 @@ class Server:
         server, self._server = self._server, None
         if server is None or self._thread is None:
             return
-        # Sockets belong to the loop's thread; it ends when it has none left.
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map, ignore_all=True))  # noqa: SLF001
+        # Sockets belong to the loop's thread; it ends when it has none left. It may be so quick
+        # that the pipe which wakes it is closed before our write to it has returned.
+        with contextlib.suppress(OSError):
+            server.trigger.pull_trigger(
+                lambda: wasyncore.close_all(server._map, ignore_all=True)  # noqa: SLF001
+            )
         self._thread.join(5.0)
         server.task_dispatcher.shutdown(timeout=1)
 
