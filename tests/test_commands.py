@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving import recorded, repeated, served
+from tests.test_daemon import free_port, get, running, until, written
 from watchdog import cli
 
 START = datetime(2026, 11, 30, 3, 0, tzinfo=timezone.utc)
@@ -217,3 +218,34 @@ def test_a_capture_of_nothing_exits_3(tmp_path: Path, capsys: pytest.CaptureFixt
 
     assert cli.main(argv) == 3
     assert "0 pages recorded" in capsys.readouterr().out
+
+
+def test_a_running_daemons_word_is_taken_for_the_same_server_and_no_other(tmp_path: Path) -> None:
+    pages = repeated("g_draft_same_healthy_0_start", "g_draft_same_healthy_1_after_greedy", 300)
+    port = free_port()
+    config, other = tmp_path / "c.yaml", tmp_path / "other.yaml"
+    with served(*pages) as server, served(pages[0]) as idle:
+        written(config, server.url, port)
+        written(other, idle.url, port)
+        with running(config):
+            until(lambda: healthy_in(report_of(port)), 60)
+            same = check_in_a_process(config)
+            another = check_in_a_process(other, "--window", "2s")
+
+    assert "(said by the running daemon)" in same.splitlines()[0]
+    assert "acceptance length 5.00" in same
+    assert "(said by the running daemon)" not in another
+
+
+def report_of(port: int) -> str:
+    return get(port, "/api/v1/report")[1]
+
+
+def healthy_in(report: str) -> bool:
+    found = json.loads(report).get("findings", [])
+    return any(f["alertname"] == "SpecDecodeCollapsed" and f["conclusive"] for f in found)
+
+
+def check_in_a_process(config: Path, *argv: str) -> str:
+    command = [sys.executable, "-m", "watchdog", "check", "--config", str(config), *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout

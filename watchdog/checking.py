@@ -115,10 +115,11 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     except CommandError:
         return None
     names = {target.name for target in settings.targets}
-    watched = {reading["target"] for reading in report["readings"]}
+    watched = {(r["target"], r["facts"].get("url")) for r in report["readings"]}
+    asked = {(t.name, shown(t.url)) for t in settings.targets}
     at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
     age = (datetime.now(timezone.utc) - at).total_seconds()
-    if not names <= watched or age > FRESH_ROUNDS * settings.interval + 10:
+    if not asked <= watched or age > FRESH_ROUNDS * settings.interval + 10:
         return None
     findings = [f for f in report["findings"] if f["subject"].get("target") in names]
     decided = [f for f in findings if f["alertname"] in DECIDING]
@@ -129,6 +130,12 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     paused = {name: until for name, until in report["paused"].items() if name in names}
     own = {"findings": findings, "alerts": alerts, "paused": paused}
     return {**report, **own, "verdict": worst(verdicts).name}
+
+
+def shown(url: str) -> str:
+    """A target's address as readings tell it: without what may be a secret."""
+    base = url.rstrip("/").removesuffix("/metrics")
+    return Fetcher(base.removesuffix("/v1") if base != url.rstrip("/") else base).shown
 
 
 def daemon_report(settings: Settings) -> dict[str, Any]:

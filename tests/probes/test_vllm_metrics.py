@@ -61,6 +61,7 @@ def test_a_reading_has_samples_and_facts(server):
         "format": "text",
         "process_start": 1796007846.76,
         "version": "0.32.0",
+        "url": server.url,
         "models": [{"id": "tiny", "root": "/models/tiny"}],
     }
 

@@ -65,6 +65,7 @@ class VllmMetrics:
             facts.update(details_of(self._details(deadline)))
         else:
             facts.update((key, known[key]) for key in ("version", "models") if key in known)
+        facts["url"] = self._fetcher.shown
         return Reading(self.name, self.target, samples, facts)
 
     def scrape(self, deadline: float) -> dict[str, bytes]:
