@@ -23,7 +23,7 @@ def ill(name: str) -> Story:
     """Tell the ill for 75 minutes."""
     positions, tokens, more = ILLS[name]
     engine = Engine()
-    story = Story([engine], Profile(acceptance_length=3.5))
+    story = Story([engine], Profile(depth=7, acceptance_length=3.5))
     for _ in range(300):
         engine.draft(500, shares(500, *positions), tokens=500 * tokens, requests=2)
         engine.add(generated_tokens=more)

@@ -123,8 +123,9 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
         return None
     findings = [f for f in report["findings"] if f["subject"].get("target") in names]
     decided = [f for f in findings if f["alertname"] in DECIDING]
-    if not decided or not all(f["conclusive"] for f in decided):
-        return None
+    bad = any(f["conclusive"] and f["verdict"] in ("CRITICAL", "WARNING") for f in decided)
+    if not bad and not (decided and all(f["conclusive"] for f in decided)):
+        return None  # one dead engine is told at once, however little is known of the others
     verdicts = [Verdict[f["verdict"]] for f in findings]
     alerts = [a for a in report["alerts"] if a["subject"].get("target") in names]
     paused = {name: until for name, until in report["paused"].items() if name in names}

@@ -158,7 +158,7 @@ def _absent_facts(what: str, target: Target, reading: Reading) -> Iterator[Line]
     if "version" not in reading.facts:
         yield Line(Verdict.OK, what, "/version was not readable; alerts do not name the version")
     if "models" not in reading.facts:
-        step = "" if target.bearer_token_file else "name the server's API key: bearer_token_file"
+        step = "" if target.bearer_token_file else "if it wants a key: bearer_token_file"
         detail = "/v1/models was not readable; alerts do not name the model's path"
         yield Line(Verdict.OK, what, detail, step)
 

@@ -96,3 +96,16 @@ def test_a_page_without_gauges_is_not_judged() -> None:
     bare = window()
     bare.levels = {s.DRAFTS: 1.0}
     assert judge(bare) == []
+
+
+def test_clients_that_give_up_one_by_one_do_not_make_the_gauges_look_stale() -> None:
+    """Running 3 and waiting 5 for ever; each round one of their clients leaves."""
+    leaves = still(**{s.RUNNING: 3.0, s.WAITING: 5.0})
+    leaves.grown = {**leaves.grown, s.FINISHED: 1.0, s.ABORTED: 1.0}
+    assert judge(*[leaves] * 20)[0].verdict is Verdict.CRITICAL
+
+
+def test_one_page_with_work_on_it_is_no_proof_that_the_engine_moves() -> None:
+    first = still()
+    first.seconds = None
+    assert not judge(first)[0].conclusive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchdog.checks.serving import Serving
+from watchdog.domain import series as s
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.profile import Profile
@@ -18,7 +19,7 @@ def page(*, answered: bool = True, error: str | None = None, reset: bool = False
     """One round of the target; `started_at` is when a process was seen to start."""
     silent = None if answered else "connection refused"
     reading = Reading("vllm_metrics", "t", error=error or silent, answered=answered)
-    levels = {"process_start": 1.0}
+    levels = {s.PROCESS_START: 1.0}
     return Window(
         TARGET, 0.0, 15.0, levels=levels, reset=reset, facts=facts, readings=(reading,),
         profile=Profile(cold_start=grace),
@@ -96,16 +97,35 @@ def test_a_server_that_dies_and_starts_for_ever_is_down_in_the_end() -> None:
     assert verdict is Verdict.CRITICAL
 
 
+def anew(at: float) -> Window:
+    """A page whose process started then."""
+    seen = page(reset=True)
+    seen.levels = {**seen.levels, s.PROCESS_START: at}
+    return seen
+
+
+def test_two_processes_that_answer_in_turn_do_not_start_again_and_again() -> None:
+    rounds = [(15.0 * i, anew(100.0 + i % 2)) for i in range(20)]
+    assert told(rounds)["ServingRestarting"].value == 2
+
+
+def test_a_target_without_a_reading_is_unknown_and_not_up() -> None:
+    silent = page()
+    silent.readings = ()
+    found = told([(15.0, silent)])["ServingDown"]
+    assert (found.verdict, found.conclusive) == (Verdict.UNKNOWN, False)
+
+
 @pytest.mark.parametrize(("starts", "often"), [(2, False), (3, True)])
 def test_three_starts_in_an_hour_are_too_many(starts: int, often: bool) -> None:
-    rounds = [(600.0 * i, page(reset=True)) for i in range(1, starts + 1)]
+    rounds = [(600.0 * i, anew(600.0 * i)) for i in range(1, starts + 1)]
     found = told(rounds)["ServingRestarting"]
     assert found.verdict is (Verdict.WARNING if often else Verdict.OK)
     assert found.value == starts
 
 
 def test_starts_leave_the_count_after_an_hour() -> None:
-    starts = [(at, page(reset=True)) for at in (0.0, 100.0, 200.0)]
+    starts = [(at, anew(at)) for at in (0.0, 100.0, 200.0)]
     assert told([*starts, (3599.0, page())])["ServingRestarting"].value == 3
     assert told([*starts, (3600.0, page())])["ServingRestarting"].value == 2
 

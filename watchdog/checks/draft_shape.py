@@ -40,7 +40,7 @@ class DraftShape:
     least_coverage: float = 0.9
     cliff_least: float = w.CLIFF_LEAST  # drafts that reached the position before the cliff
     cliff_z: float = w.CLIFF_Z
-    full_depth: float = 0.9
+    full_depth: float = w.FULL_DEPTH
     block_drafts: float = 2000.0
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
@@ -57,7 +57,11 @@ class DraftShape:
         recent = state.recent.whole
         if not recent.drafts or not self._fixed_depth(recent, window):
             return state, []
-        return state, [self._judge_depth(recent, window), self._judge_cliff(state, window)]
+        findings = [self._judge_cliff(state, window)]
+        if window.profile.learned or window.profile.depth:
+            # Undeclared, depths that vary by batch or request would look like a fault.
+            findings.insert(0, self._judge_depth(recent, window))
+        return state, findings
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode

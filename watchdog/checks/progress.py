@@ -17,6 +17,8 @@ class State(NamedTuple):
     since: float | None = None
     prefill_since: float | None = None
     left: float = 0.0  # requests aborted or finished since then
+    burst: float = 0.0  # most of them within two windows
+    before: float = 0.0  # of them, in the last window
     work: float = 0.0  # most requests running and waiting since then
 
 
@@ -35,7 +37,9 @@ class Progress:
         if s.RUNNING not in window.levels and s.WAITING not in window.levels:
             return state, []
         stalled = state.since is not None and now - state.since >= self.after
-        stale = stalled and state.left >= state.work
+        # A mass abort takes all at once and no one comes after; clients that give up one by one,
+        # or more of them than there was work, wait for an engine that hangs.
+        stale = stalled and state.burst >= state.work >= state.left
         verdict = Verdict.CRITICAL if stalled and not stale else Verdict.OK
 
         def argue() -> Argument:
@@ -60,12 +64,16 @@ class Progress:
         started = now - window.seconds if _work(window.before) else now
         since = state.since if state.since is not None else started
         grown = window.grown
-        left = state.left + grown.get(s.FINISHED, 0.0)
+        gone = grown.get(s.FINISHED, 0.0)
+        state = State(
+            state.since, state.prefill_since, state.left + gone,
+            max(state.burst, state.before + gone), gone, max(state.work, work),
+        )  # fmt: skip
         if window.levels.get(s.KV_USAGE, 0.0) > window.before.get(s.KV_USAGE, 0.0):
             began = state.prefill_since if state.prefill_since is not None else started
             if now - began < self.longest_prefill:  # a long prompt fills the KV cache
-                return State(now, began, left, max(state.work, work))
-        return State(since, state.prefill_since, left, max(state.work, work))
+                return state._replace(since=now, prefill_since=began)
+        return state._replace(since=since)
 
 
 def _work(levels: object) -> float:

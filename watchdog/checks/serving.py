@@ -21,6 +21,7 @@ class State(NamedTuple):
     answered_at: float | None = None
     starts: tuple[float, ...] = ()
     started_at: float | None = None  # of the young process that was seen last
+    newest: float | None = None  # latest process start that a page told
 
 
 @dataclass(frozen=True)
@@ -37,25 +38,34 @@ class Serving:
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one round of one target."""
         state = state or State()
+        if not window.readings:  # a recorded folder may lack a source in one snapshot
+            return state, [_unread(window)]
         readable = _readable(window)
-        answered = readable or _answered(window)
-        if answered:
-            state = State(None, 0, now, state.starts, state.started_at)
+        if readable or _answered(window):
+            state = state._replace(silent_since=None, silent_rounds=0, answered_at=now)
         else:
             since = now if state.silent_since is None else state.silent_since
             state = state._replace(silent_since=since, silent_rounds=state.silent_rounds + 1)
-        if _began_anew(window) or _another_process(state, window):
-            state = state._replace(starts=(*state.starts, now)[-MOST_STARTS:])
-        if (started := _started(window)) is not None:
-            state = state._replace(started_at=started)
-        if state.starts and now - state.starts[0] >= self.starts_within:
-            lately = tuple(at for at in state.starts if now - at < self.starts_within)
-            state = state._replace(starts=lately)
+        state = self._counted(state, window, now)
         findings = [
             self._judge_answer(state, window, now, readable=readable),
             self._judge_starts(state, window),
         ]
         return state, findings
+
+    def _counted(self, state: State, window: Window, now: float) -> State:
+        """Count process starts, and forget those that are older than the limit."""
+        start, young = window.levels.get(s.PROCESS_START), _started(window)
+        starts = state.starts
+        if _began_anew(state, window) or _another_process(state, window):
+            starts = (*starts, now)[-MOST_STARTS:]
+        if starts and now - starts[0] >= self.starts_within:
+            starts = tuple(at for at in starts if now - at < self.starts_within)
+        newest = max((at for at in (start, state.newest) if at is not None), default=None)
+        if (starts, newest, young) == (state.starts, state.newest, None):
+            return state
+        young = state.started_at if young is None else young
+        return state._replace(starts=starts, started_at=young, newest=newest)
 
     def _judge_answer(self, state: State, window: Window, now: float, *, readable: bool) -> Finding:
         verdict, conclusive = Verdict.OK, readable
@@ -153,10 +163,20 @@ def _answered(window: Window) -> bool:
     return all(r.answered for r in readings) or any(r.answered and r.error for r in readings)
 
 
-def _began_anew(window: Window) -> bool:
-    """A new process: its start time changed; where no page tells it, any engine's counters fell."""
-    if s.PROCESS_START in window.levels:
-        return window.reset
+def _unread(window: Window) -> Finding:
+    said = Argument(f"{_target(window)}: not read in this round; nothing is known of it")
+    return Finding("ServingDown", window.subject, Verdict.UNKNOWN, lambda: said, conclusive=False)
+
+
+def _began_anew(state: State, window: Window) -> bool:
+    """
+    A new process: a later start time than any before; else, any engine's counters fell.
+
+    Two processes that answer in turn behind one address are not one that starts again and again.
+    """
+    start = window.levels.get(s.PROCESS_START)
+    if start is not None:
+        return window.reset and (state.newest is None or start > state.newest)
     return any(part.reset for part in window.parts)
 
 

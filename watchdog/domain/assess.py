@@ -98,9 +98,9 @@ class Assessor:
         for target, watch in self.watches.items():
             before = old.watches.get(target)
             if before is not None:
-                profile = watch.history.profile
+                profile, gap_after = watch.history.profile, watch.history.gap_after
                 watch.history, watch.states = before.history, before.states
-                watch.history.profile = profile
+                watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)
         for target in old.watches.keys() - self.watches.keys():

@@ -13,6 +13,8 @@ CLIFF_DROP, CLIFF_SHARE = 0.5, 0.35
 """A cliff: kept on from the position before at less than half its rate, and below 35 %."""
 CLIFF_LEAST, CLIFF_Z = 100.0, 2.0
 """Drafts that must have reached the position before, and standard deviations of margin."""
+FULL_DEPTH = 0.9
+"""Below this share of the depth, positions are empty because nothing was drafted there."""
 EVEN = 0.9
 TOO_DEEP = 0.02
 """A position that gains less than this share of the acceptance length is not worth its draft."""
@@ -71,14 +73,20 @@ def shape(d: Decode, dead_below: float = 0.10) -> str:
         return "no drafts by position yet"
     if q[0] < dead_below:
         return f"a dead drafter: position 0 accepts {percent(q[0])}"
+    if (d.tokens_per_draft or 0.0) < FULL_DEPTH * len(q):
+        return f"drafts of {length(d.tokens_per_draft)} tokens on average, of {len(q)} positions"
     at = cliff(d, CLIFF_LEAST, CLIFF_Z)
     if at is not None:
         return f"a cliff: position {at} keeps {percent(kept(q, at))} of what reached it"
+    return _decay(q)
+
+
+def _decay(q: tuple[float, ...]) -> str:
     gain = TOO_DEEP * (1 + sum(q))
-    deep = [i for i, share in enumerate(q) if share < gain]
-    if deep and deep[-1] == len(q) - 1:
+    deep = next((i for i in range(len(q)) if max(q[i:]) < gain), None)
+    if deep is not None:
         return (
-            f"drafts deeper than the drafter can see: positions {deep[0]} to {len(q) - 1} of "
+            f"drafts deeper than the drafter can see: positions {deep} to {len(q) - 1} of "
             f"{len(q)} gain almost nothing on this traffic"
         )
     if q[-1] > EVEN * q[0]:
