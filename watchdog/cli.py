@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        return _fail(f"{error.format_message()}; see `watchdog --help`")
+        return _fail(f"{error.format_message().rstrip('.')}; see `watchdog --help`")
     except click.Abort:
         return _fail("interrupted")
     except ConfigError as error:
@@ -259,8 +259,9 @@ def resume(target: str, config: Path | None, url: str | None) -> int:
     """End a pause."""
     from watchdog import checking
 
-    checking.ask_daemon(settings_of(config, url), "/api/v1/resume", {"target": target})
-    click.echo(f"serving-watchdog: {target} is alerted again")
+    answer = checking.ask_daemon(settings_of(config, url), "/api/v1/resume", {"target": target})
+    said = "is alerted again" if answer.get("was_paused") else "was not paused"
+    click.echo(f"serving-watchdog: {target} {said}")
     return 0
 
 
