@@ -65,6 +65,7 @@ class Daemon:
         self.board.reload_at = time.time()
         self._load, self._clock = load, clock or Clock()
         self._stop, self._reload = threading.Event(), threading.Event()
+        self._turn = threading.Lock()  # a round, a reload, a pause: one at a time
         self._finished = time.monotonic()
         self._watchdog = self._built(settings)
         self._scheduler = BackgroundScheduler(
@@ -115,15 +116,16 @@ class Daemon:
         return [target.name for target in self.settings.targets]
 
     def _pause(self, target: str, seconds: float) -> None:
-        with self._watchdog.lock:
+        with self._turn:
             self._watchdog.assessor.book.pause(target, self._clock.now() + seconds)
 
     def _resume(self, target: str) -> bool:
-        with self._watchdog.lock:
+        with self._turn:
             return self._watchdog.assessor.book.resume(target)
 
     def _round(self) -> Report:
-        report = self._watchdog.round()
+        with self._turn:
+            report = self._watchdog.round()
         self.board.report = report
         self.board.rounds += 1
         self._finished = time.monotonic()
@@ -176,7 +178,7 @@ class Daemon:
     def _take(self, settings: Settings) -> None:
         old, listen = self._watchdog, self.settings.server.listen
         watchdog = self._built(settings)
-        with old.lock:
+        with self._turn:
             watchdog.assessor.take_over(old.assessor)
             self.settings, self._watchdog = settings, watchdog
             old.readers.close()
@@ -191,7 +193,7 @@ class Daemon:
         log.info("stopping")
         self._scheduler.shutdown(wait=False)
         self._clock.stop()
-        drained = self._watchdog.lock.acquire(timeout=DRAIN)
+        drained = self._turn.acquire(timeout=DRAIN)
         self._watchdog.close()
         self.server.stop()
         log.info("stopped", drained=drained)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,15 +34,13 @@ class Watchdog:
     read_timeout: float = 5.0
     send_timeout: float = 5.0
     delivered: Callable[[Delivery], None] = lambda _: None
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def round(self) -> Report:
-        """Read, assess and send once. Never two at a time."""
-        with self.lock:
-            readings = self.readers.read_all(self.read_timeout)
-            report = self.assessor.assess(readings, self.clock.now(), self.clock.skew())
-            self.send(report)
-            return report
+        """Read, assess and send once; never two at a time, which the caller sees to."""
+        readings = self.readers.read_all(self.read_timeout)
+        report = self.assessor.assess(readings, self.clock.now(), self.clock.skew())
+        self.send(report)
+        return report
 
     def send(self, report: Report) -> list[Delivery]:
         """Hand the report to every sink; one that fails or crashes costs only itself."""
