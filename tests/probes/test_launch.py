@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
 
-from watchdog.probes.launch import Launch, is_here, port_of, processes, youngest
+from watchdog.probes.launch import Launch, is_here, listening, port_of, processes, youngest
 
 SERVE = ["/venv/bin/python", "/venv/bin/vllm", "serve", "m"]
 
@@ -21,6 +22,21 @@ def test_where_no_port_fits_the_youngest_server_counts() -> None:
     seen = [(["vllm serve", "--port", "8001"], 10.0), (["vllm serve", "--port", "8002"], 20.0)]
 
     assert youngest(seen, 8218) == 20.0
+
+
+def test_a_server_that_listens_on_another_port_is_up_and_not_this_one() -> None:
+    seen = [(["vllm serve", "--port", "8001"], 10.0), (["vllm serve", "--port", "8002"], 20.0)]
+
+    assert youngest(seen, 8218, frozenset({8002})) == 10.0
+    assert youngest(seen, 8218, frozenset({8001, 8002})) is None
+
+
+def test_listening_ports_of_this_host_are_seen() -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+
+        assert sock.getsockname()[1] in listening()
 
 
 def test_other_processes_do_not_count() -> None:

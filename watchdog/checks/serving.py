@@ -224,7 +224,7 @@ def _answers(window: Window) -> Argument:
 
 def _starting(window: Window, young: float) -> Argument:
     return Argument(
-        f"{_target(window)}: starting: its process is {w.span(young)} old and does not answer yet; "
+        f"{_target(window)}: starting: a vLLM process of this host is {w.span(young)} old and nothing answers yet; "
         f"down if it takes longer than {w.span(window.profile.cold_start)}"
     )
 
@@ -233,4 +233,7 @@ def _no_young_process(window: Window, now: float) -> str:
     young = _young(window, now)
     if young is None:
         return "a server that is starting: no young vLLM process was seen on this host"
-    return f"a server that is starting: its process is {w.span(young)} old"
+    return (
+        f"a server that is starting: the youngest vLLM process is {w.span(young)} old, and the "
+        f"{w.span(window.profile.cold_start)} allowed for a start are over"
+    )

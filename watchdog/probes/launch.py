@@ -3,7 +3,8 @@ Is a young vLLM process on this host, while the target does not answer?
 
 Only asked while it is silent: a server that compiles for ten minutes behind a closed port is
 starting, not down. In a container the port inside may be another one, so where no command line
-names the target's port, the youngest vLLM process counts.
+names the target's port, the youngest vLLM process counts whose own port nobody listens on here:
+a server that listens on another port is up, and not this one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Launch:
         """Return the fact `started_at` (Unix seconds) of the process that may be starting."""
         if known.get("answered", True) or not is_here(self.url):
             return Reading(self.name, self.target)
-        started = youngest(processes(), urlsplit(self.url).port or DEFAULT_PORT)
+        port = urlsplit(self.url).port or DEFAULT_PORT
+        started = youngest(processes(), port, listening())
         facts = {} if started is None else {"started_at": started}
         return Reading(self.name, self.target, facts=facts)
 
@@ -61,11 +63,24 @@ def processes() -> Iterator[tuple[list[str], float]]:
             yield argv, float(started)
 
 
-def youngest(seen: Iterable[tuple[list[str], float]], port: int) -> float | None:
-    """Return the start of the youngest server on this port, else of the youngest server."""
+def listening() -> frozenset[int]:
+    """Return the TCP ports that somebody listens on here; none where that may not be seen."""
+    import psutil  # noqa: PLC0415  (as above)
+
+    with contextlib.suppress(psutil.AccessDenied):
+        found = psutil.net_connections(kind="tcp")
+        return frozenset(c.laddr.port for c in found if c.status == psutil.CONN_LISTEN)
+    return frozenset()
+
+
+def youngest(
+    seen: Iterable[tuple[list[str], float]], port: int, taken: frozenset[int] = frozenset()
+) -> float | None:
+    """Return the start of the youngest server on this port, else of the youngest not yet up."""
     servers = [(argv, at) for argv, at in seen if any(m in " ".join(argv) for m in MARKS)]
     on_port = [at for argv, at in servers if port_of(argv) == port]
-    return max(on_port or (at for _, at in servers), default=None)
+    other = [at for argv, at in servers if port_of(argv) not in taken]
+    return max(on_port or other, default=None)
 
 
 def port_of(argv: list[str]) -> int:
