@@ -224,8 +224,8 @@ def _answers(window: Window) -> Argument:
 
 def _starting(window: Window, young: float) -> Argument:
     return Argument(
-        f"{_target(window)}: starting: a vLLM process of this host is {w.span(young)} old and nothing answers yet; "
-        f"down if it takes longer than {w.span(window.profile.cold_start)}"
+        f"{_target(window)}: starting: a vLLM process of this host is {w.span(young)} old and "
+        f"nothing answers yet; down if it takes longer than {w.span(window.profile.cold_start)}"
     )
 
 

@@ -69,7 +69,8 @@ def listening() -> frozenset[int]:
 
     with contextlib.suppress(psutil.AccessDenied):
         found = psutil.net_connections(kind="tcp")
-        return frozenset(c.laddr.port for c in found if c.status == psutil.CONN_LISTEN)
+        own = (c.laddr for c in found if c.status == psutil.CONN_LISTEN)
+        return frozenset(int(address.port) for address in own if address != ())
     return frozenset()
 
 
