@@ -13,7 +13,7 @@ import contextlib
 import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from watchdog.domain.sample import Facts, Reading
@@ -69,8 +69,8 @@ def listening() -> frozenset[int]:
 
     with contextlib.suppress(psutil.AccessDenied):
         found = psutil.net_connections(kind="tcp")
-        own = (c.laddr for c in found if c.status == psutil.CONN_LISTEN)
-        return frozenset(int(address.port) for address in own if address != ())
+        own: list[Any] = [c.laddr for c in found if c.status == psutil.CONN_LISTEN]
+        return frozenset(address.port for address in own if address)
     return frozenset()
 
 
