@@ -36,6 +36,9 @@ from watchdog.domain.sample import Reading, Sample, labels
 from watchdog.settings import Settings
 
 ROUNDS = 60
+WARM_UP = 1000
+"""Rounds before the one that is compared with Prometheus: a daemon runs for months, and Python
+takes some hundreds of rounds until it is at its speed."""
 
 
 def apart(case: Callable[..., dict[str, float]], *args: object) -> dict[str, float]:
@@ -50,12 +53,12 @@ def _measured(case: Callable[..., dict[str, float]], args: tuple[object, ...]) -
     return figures
 
 
-def cpu_of_rounds(urls: list[str], rounds: int) -> dict[str, float]:
+def cpu_of_rounds(urls: list[str], rounds: int, warm_up: int = 3) -> dict[str, float]:
     """CPU milliseconds of one whole round: read, judge, report."""
     targets = [{"url": url, "name": f"t{i}"} for i, url in enumerate(urls)]
     watchdog = watchdog_of(Settings.model_validate({"targets": targets}), [], Clock(speed=1000.0))
     watchdog.read_timeout = 30.0
-    errors = [r.error for _ in range(3) for r in watchdog.round().readings if r.error]
+    errors = [r.error for _ in range(warm_up) for r in watchdog.round().readings if r.error]
     began = time.process_time()
     for _ in range(rounds):
         errors += [r.error for r in watchdog.round().readings if r.error]
@@ -133,7 +136,7 @@ def rounds() -> None:
               f"{ratio:.2f} | {ours['peak_mb']:.0f} |")  # fmt: skip
     with served(1) as url:
         scrape = cpu_of_prometheus(url, 20.0)
-        ours = apart(cpu_of_rounds, [url], 200)
+        ours = apart(cpu_of_rounds, [url], 400, WARM_UP)
     if scrape is None:
         print("\nPrometheus is not here; `make binaries` fetches it.")
         return
