@@ -16,6 +16,7 @@ from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.report import PRODUCT, Report, as_json
 from watchdog.errors import CommandError, ProbeError
 from watchdog.fetch import Fetcher
+from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.recording import Recording, capture
 from watchdog.round import rounds
 from watchdog.settings import Settings
@@ -116,7 +117,7 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
         return None
     names = {target.name for target in settings.targets}
     watched = {(r["target"], r["facts"].get("url")) for r in report["readings"]}
-    asked = {(t.name, shown(t.url)) for t in settings.targets}
+    asked = {(t.name, VllmMetrics(t.name, t.url).shown) for t in settings.targets}
     at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
     age = (datetime.now(timezone.utc) - at).total_seconds()
     if not asked <= watched or age > FRESH_ROUNDS * settings.interval + 10:
@@ -131,12 +132,6 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     paused = {name: until for name, until in report["paused"].items() if name in names}
     own = {"findings": findings, "alerts": alerts, "paused": paused}
     return {**report, **own, "verdict": worst(verdicts).name}
-
-
-def shown(url: str) -> str:
-    """A target's address as readings tell it: without what may be a secret."""
-    base = url.rstrip("/").removesuffix("/metrics")
-    return Fetcher(base.removesuffix("/v1") if base != url.rstrip("/") else base).shown
 
 
 def daemon_report(settings: Settings) -> dict[str, Any]:

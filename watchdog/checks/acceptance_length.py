@@ -104,8 +104,7 @@ class AcceptanceLength:
         if self._proves_dead(score, since, profile):
             dead, clear = now if dead is None else dead, NOTHING
             proof, proof_seconds = since, now - since_at
-        full = state.recent.newer.effective >= 2 * self.min_effective
-        recent = state.recent.then(d, now, full)
+        recent = state.recent.judging(d, now, self.min_effective)
         if dead is not None and not self._proves_dead(score, since, profile):
             clear = self._healing(clear.then(d))
             if clear.effective >= self.clear_effective and _first_share(clear) > self.clear_at:
@@ -168,7 +167,7 @@ class AcceptanceLength:
         dead_for = 0.0 if state.dead_since is None else now - state.dead_since
         reset_since = state.dead_since is not None and (state.reset_at or 0.0) > state.dead_since
         return Case(
-            window, told, seconds, age, state.score, self.alarm, self.floor, self.dead,
+            window, told, seconds, age, state.score, self.alarm, self.floor,
             state.effective, self.min_effective, self.min_requests, dead_for, reset_since,
         )  # fmt: skip
 

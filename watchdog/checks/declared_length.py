@@ -58,8 +58,7 @@ class DeclaredLength:
         return state, [self._judge(state, window, declared, now)]
 
     def _drafted(self, state: State, d: Decode, declared: float, now: float) -> State:
-        full = state.recent.newer.effective >= 2 * self.min_effective
-        recent = state.recent.then(d, now, full)
+        recent = state.recent.judging(d, now, self.min_effective)
         began = now - d.seconds if state.began is None else state.began
         hours, day = _into_hours(state.hours, state.day, d, now, began)
         low = self._low(state.low, recent.whole, day, declared)

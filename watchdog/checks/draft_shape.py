@@ -65,8 +65,7 @@ class DraftShape:
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode
-        full = state.recent.newer.effective >= 2 * self.min_effective
-        recent = state.recent.then(d, now, full)
+        recent = state.recent.judging(d, now, self.min_effective)
         block, judged, cliff = state.block.then(d), state.judged, state.cliff
         if block.effective >= self.min_effective and block.requests >= self.min_requests:
             depth = self._depth(window)

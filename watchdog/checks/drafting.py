@@ -8,7 +8,9 @@ blamed only when it drafts on none; n-gram and suffix drafters are never blamed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
@@ -66,19 +68,22 @@ class Drafting:
         idle = state.idle
         gains = (idle.tokens_per_step or 1.0) >= self.most_tokens_per_step
         seldom = not window.profile.learned and _seldom(state.life, self.least_coverage)
-        never = not window.speculates and window.facts.get("format") != "openmetrics"
-        if never:
-            return _finding(window, Verdict.CRITICAL, _no_series(window))
+        if window.speculation_off:
+            return _finding(window, Verdict.CRITICAL, partial(_no_series, window))
         proved = state.stopped_at is not None and idle.updates >= self.min_updates
         if state.stopped_at is not None and not idle.seconds:
-            return _finding(window, Verdict.CRITICAL, _since_reset(window, now - state.stopped_at))
+            return _finding(
+                window, Verdict.CRITICAL, partial(_since_reset, window, now - state.stopped_at)
+            )
         if proved and not gains and not seldom and not self.may_pause:
-            return _finding(window, Verdict.CRITICAL, _stopped(window, idle))
+            return _finding(window, Verdict.CRITICAL, partial(_stopped, window, idle))
         if proved and gains:
-            return _finding(window, Verdict.UNKNOWN, _blind(window, idle), conclusive=False)
+            return _finding(
+                window, Verdict.UNKNOWN, partial(_blind, window, idle), conclusive=False
+            )
         if state.life.real_drafts > 0 and not proved:
-            return _finding(window, Verdict.OK, _drafts(window, state.life))
-        return _finding(window, Verdict.OK, _waiting(window, idle, self), conclusive=False)
+            return _finding(window, Verdict.OK, partial(_drafts, window, state.life))
+        return _finding(window, Verdict.OK, partial(_waiting, window, idle, self), conclusive=False)
 
 
 def _seldom(life: Decode, least: float) -> bool:
@@ -87,11 +92,9 @@ def _seldom(life: Decode, least: float) -> bool:
 
 
 def _finding(
-    window: Window, verdict: Verdict, argument: Argument, *, conclusive: bool = True
+    window: Window, verdict: Verdict, argue: Callable[[], Argument], *, conclusive: bool = True
 ) -> Finding:
-    return Finding(
-        "SpecDecodeNotDrafting", window.subject, verdict, lambda: argument, conclusive=conclusive
-    )
+    return Finding("SpecDecodeNotDrafting", window.subject, verdict, argue, conclusive=conclusive)
 
 
 EXPECTED = "speculation is declared (expect), so drafts on the decode updates"

@@ -72,7 +72,7 @@ class StepTime:
         recent, (older, newer), slow = state.recent, state.expected, state.slow
         if usual is not None and known:
             full = recent.newer.seconds >= self.over
-            recent = recent.then(d, now, full)
+            recent = recent.then(d, now, full=full)
             older, newer = (newer, 0.0) if full else (older, newer)
             newer += math.exp(usual.log_seconds) * d.updates
             slow = self._is_slow(recent.whole, older + newer, was=slow)

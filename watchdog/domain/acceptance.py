@@ -155,7 +155,11 @@ class Recent(NamedTuple):
     turned: float = 0.0
     whole: Decode = NOTHING  # both stretches together
 
-    def then(self, d: Decode, now: float, full: bool) -> Recent:  # noqa: FBT001
+    def judging(self, d: Decode, now: float, min_effective: float) -> Recent:
+        """Add a window; each stretch holds twice the effective drafts that a judgement needs."""
+        return self.then(d, now, full=self.newer.effective >= 2 * min_effective)
+
+    def then(self, d: Decode, now: float, *, full: bool) -> Recent:
         """Add a window; `full` says that the newer stretch was long enough before it."""
         began = now - d.seconds
         if full:

@@ -32,7 +32,7 @@ class Case:
 
     `told` is the stretch of drafts that the sentence is about, of `seconds`; `age` is how old
     its newest draft is, `dead_for` how long the drafter has been called dead; all in seconds.
-    `score` and `alarm` are log-odds, `floor` and `dead` ratios of position 0.
+    `score` and `alarm` are log-odds, `floor` a ratio of position 0.
     """
 
     window: Window
@@ -42,7 +42,6 @@ class Case:
     score: float
     alarm: float
     floor: float
-    dead: float
     effective: float
     min_effective: float
     min_requests: float

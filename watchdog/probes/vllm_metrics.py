@@ -65,8 +65,13 @@ class VllmMetrics:
             facts.update(details_of(self._details(deadline)))
         else:
             facts.update((key, known[key]) for key in ("version", "models") if key in known)
-        facts["url"] = self._fetcher.shown
+        facts["url"] = self.shown
         return Reading(self.name, self.target, samples, facts)
+
+    @property
+    def shown(self) -> str:
+        """The server's address without what may be a secret; the fact `url`."""
+        return self._fetcher.shown
 
     def scrape(self, deadline: float) -> dict[str, bytes]:
         """Return the bodies as received, by the file names of a recording. Raises ProbeError."""

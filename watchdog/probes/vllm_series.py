@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
 
-PREFIXES: Final = ("vllm:", "vllm_", "ray_vllm_")
-
 
 class Wire(NamedTuple):
     """
