@@ -26,6 +26,7 @@ from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch_sockets import Line, LineAdapter, reason_of, tls_context, told
 
 MOST_REDIRECTS = 3
+_MOST_PATHS = 16
 _PIECE = 65_536
 _HEADER_BYTES = 262_144
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -85,6 +86,7 @@ class Fetcher:
         self._line: Line | None = None
         self._adapter: LineAdapter | None = None
         self._made_of: object = None
+        self._prepared: dict[str, requests.PreparedRequest] = {}
         place = (
             f"unix:{self._socket}" if self._socket else f"{self._base.scheme}://{_host(self._base)}"
         )
@@ -130,11 +132,9 @@ class Fetcher:
         try:
             adapter = self._ready()
             self._line = adapter.line = line
-            headers = {**_HEADERS, **headers, **_credentials(self._access)}
-            url = urlunsplit(self._base) + path
-            return _followed(
-                adapter, requests.Request(method, url, headers, data=body), line, limit
-            )
+            request = self._request(method, path, body)
+            request.headers.update({**headers, **_credentials(self._access)})
+            return _followed(adapter, request, line, limit)
         except NotUnderstood as error:
             raise NotUnderstood(f"{shown} {error}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -143,6 +143,17 @@ class Fetcher:
             self._line = None
             line.end()
             self._one_at_a_time.release()
+
+    def _request(self, method: str, path: str, body: bytes | None) -> requests.PreparedRequest:
+        """Return the request; one without a body is put together once, as it is sent for months."""
+        known = self._prepared.get(path) if body is None else None
+        if known is not None:
+            return known.copy()
+        url = urlunsplit(self._base) + path
+        request = requests.Request(method, url, _HEADERS, data=body).prepare()
+        if body is None and len(self._prepared) < _MOST_PATHS:
+            self._prepared[path] = request.copy()
+        return request
 
     def _ready(self) -> LineAdapter:
         """Return the adapter; made anew where a certificate file has changed."""
@@ -163,13 +174,15 @@ class Fetcher:
         return self._adapter
 
 
-def _followed(adapter: LineAdapter, request: requests.Request, line: Line, limit: int) -> Page:
+def _followed(
+    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int
+) -> Page:
     """Send the request, and again where it is redirected within the same server."""
     for _ in range(MOST_REDIRECTS + 1):
-        answer = _exchange(adapter, request.prepare(), line, limit)
+        answer = _exchange(adapter, request, line, limit)
         if isinstance(answer, Page):
             return answer
-        request.url = _redirected(request.url, answer)
+        request.prepare_url(_redirected(request.url or "", answer), None)
     raise NotUnderstood(f"redirects more than {MOST_REDIRECTS} times")
 
 
@@ -204,14 +217,15 @@ def _body(response: requests.Response, limit: int) -> bytes:
         raise NotUnderstood(f"announced {announced[:40]!r} bytes, which is no length")
     if announced is not None and (len(announced) > 18 or int(announced) > limit):
         raise NotUnderstood(f"announced {announced} bytes, more than {limit}")
+    whole = None if announced is None else int(announced)
     pieces: list[bytes] = []
     size = 0
-    while piece := response.raw.read(_PIECE, decode_content=False):
+    while size != whole and (piece := response.raw.read(_PIECE, decode_content=False)):
         size += len(piece)
         if size > limit:
             raise NotUnderstood(f"sent more than {limit} bytes")
         pieces.append(piece)
-    if announced is not None and size != int(announced):
+    if size != whole and whole is not None:
         raise NotUnderstood(f"was cut: {size} of {announced} bytes came")
     return b"".join(pieces)
 

@@ -160,10 +160,12 @@ class LineAdapter(HTTPAdapter):
     """Lets requests use the sockets of `line`, which is set anew for each request."""
 
     line: Line
+    connection: HTTPConnection | None = None  # the one that was opened last
 
     def __init__(self, context: ssl.SSLContext | None, server_name: str | None) -> None:
         self.context, self.server_name = context, server_name
         self.verify = context is None or context.verify_mode is ssl.CERT_REQUIRED
+        self._pool: Any = None
         super().__init__(pool_connections=1, pool_maxsize=1)
 
     def init_poolmanager(self, *args: Any, **kw: Any) -> None:
@@ -175,9 +177,17 @@ class LineAdapter(HTTPAdapter):
         del args  # one connection at a time, never kept
         self.poolmanager = _Pools(self, num_pools=1, **kw)
 
+    def get_connection_with_tls_context(self, *args: Any, **kw: Any) -> Any:
+        """Return the one pool: an adapter is for one server, and looking it up is not for free."""
+        if self._pool is None:
+            self._pool = super().get_connection_with_tls_context(*args, **kw)
+        return self._pool
+
     def hang_up(self) -> None:
-        """Close every connection: urllib3 keeps one that the server did not say it will close."""
-        self.poolmanager.clear()
+        """Close the connection: urllib3 keeps one that the server did not say it will close."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """Leave certificates to the context; requests would load its own bundle each time."""
@@ -203,6 +213,7 @@ class _HttpConnection(HTTPConnection):
         self._owner = owner
 
     def _new_conn(self) -> socket.socket:
+        self._owner.connection = self
         return self._owner.line.connect(self._dns_host, self.port)
 
 
@@ -212,6 +223,7 @@ class _HttpsConnection(HTTPSConnection):
         self._owner = owner
 
     def _new_conn(self) -> socket.socket:
+        self._owner.connection = self
         return self._owner.line.connect(self._dns_host, self.port)
 
     def connect(self) -> None:

@@ -42,7 +42,7 @@ class Serving:
             return state, [_unread(window)]
         readable = _readable(window)
         if readable or _answered(window):
-            state = state._replace(silent_since=None, silent_rounds=0, answered_at=now)
+            state = State(None, 0, now, *state[3:])
         else:
             since = now if state.silent_since is None else state.silent_since
             state = state._replace(silent_since=since, silent_rounds=state.silent_rounds + 1)
@@ -153,8 +153,12 @@ class Serving:
 
 def _readable(window: Window) -> bool:
     """One page that was read is enough: another probe's failure is no news of the server."""
-    readings = window.readings
-    return any(r.samples for r in readings) or all(r.error is None for r in readings)
+    failed = False
+    for reading in window.readings:
+        if reading.samples:
+            return True
+        failed = failed or reading.error is not None
+    return not failed
 
 
 def _answered(window: Window) -> bool:
