@@ -1,13 +1,25 @@
-"""Which process may be the server that does not answer yet."""
+"""Which process may be the server that does not answer yet, and which GPUs a server holds."""
 
 from __future__ import annotations
 
+import json
+import os
+import select
 import socket
+import subprocess
+import sys as python
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from watchdog.probes.launch import Launch, is_here, listening, port_of, processes, youngest
+from tests.proc_tree import Proc, card, kfd, processors, write
+from watchdog.probes.launch import EVERY, Launch, is_here, listening, processes, socket_of, youngest
+from watchdog.servers import Search, Unclear, port_of
+from watchdog.tree import Tree
 
 SERVE = ["/venv/bin/python", "/venv/bin/vllm", "serve", "m"]
 
@@ -83,3 +95,320 @@ def test_nothing_is_looked_up_while_the_target_answers() -> None:
     probe = Launch("t", "http://127.0.0.1:8000")
 
     assert probe.read({"answered": True}, 0.0).facts == {}
+
+
+ONE, TWO = "0000:05:00.0", "0000:89:00.0"
+GIB = 2**30
+UP = {"answered": True}
+LATER = time.monotonic() + 1000.0
+CONTAINER = "/system.slice/docker-" + "0f" * 32 + ".scope"
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    return Proc(tmp_path / "proc")
+
+
+@pytest.fixture
+def sys(tmp_path: Path) -> Path:
+    root = tmp_path / "sys"
+    card(root, ONE, cpus="0-1")
+    card(root, TWO, root="pci0000:80", numa=-1, cpus="0-3")
+    processors(root, 0, 0, 1, 1)
+    return root
+
+
+def served(proc: Proc, pid: int = 500, port: int = 8000, *, parent: int = 1, **how: Any) -> None:
+    """A vLLM server with an engine and two workers that changed their titles."""
+    command = f"/venv/bin/python /venv/bin/vllm serve m --port {port}"
+    proc.add(pid, command, parent=parent, **how)
+    proc.add(pid + 1, "VLLM::EngineCore", parent=pid, **how)
+    proc.add(pid + 2, "VLLM::Worker_TP0", parent=pid + 1, **how)
+    proc.add(pid + 3, "VLLM::Worker_TP1", parent=pid + 1, **how)
+
+
+def found(proc: Proc, port: int = 8000) -> set[int]:
+    return Search(port, proc.root, LATER).find()
+
+
+def unclear(proc: Proc, port: int = 8000) -> str:
+    with pytest.raises(Unclear) as told:
+        found(proc, port)
+    return str(told.value)
+
+
+@contextmanager
+def a_server_with_workers() -> Iterator[tuple[int, int, list[int]]]:
+    """Port, process and grandchildren of a real server; the workers end with their input."""
+    code = (
+        "import socket, subprocess, sys\n"
+        "s = socket.create_server(('127.0.0.1', 0))\n"
+        "wait = [sys.executable, '-c', 'import sys; sys.stdin.read()']\n"
+        "again = [sys.executable, '-c', 'import subprocess, sys; '"
+        "f'p = subprocess.Popen({wait!r}); print(p.pid, flush=True); p.wait()']\n"
+        "first = subprocess.Popen(again, stdout=subprocess.PIPE, text=True)\n"
+        "print(s.getsockname()[1], first.pid, first.stdout.readline().strip(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [python.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        assert select.select([server.stdout], [], [], 30)[0]
+        port, *workers = map(int, server.stdout.readline().split())
+        yield port, server.pid, workers
+
+
+def test_a_real_server_is_found_by_its_port_with_all_its_workers() -> None:
+    with a_server_with_workers() as (port, pid, workers):
+        assert Search(port, Path("/proc"), LATER).find() >= {pid, *workers}
+        assert os.getpid() not in Search(port, Path("/proc"), LATER).find()
+
+
+def test_a_real_port_that_nobody_listens_on_has_no_server() -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        with pytest.raises(Unclear, match="no process was seen"):
+            Search(sock.getsockname()[1], Path("/proc"), LATER).find()
+
+
+def test_the_listener_and_its_descendants_are_the_server(proc: Proc) -> None:
+    served(proc)
+    proc.add(700, "postgres", opens=[("socket:[1]", "")])
+    proc.listen(8000, 42)
+    proc.add(499, "python api.py", opens=[("socket:[42]", "")])
+    proc.add(498, "python worker.py", parent=499)
+    assert found(proc) == {498, 499}
+
+
+def test_where_the_listener_may_not_be_seen_the_command_line_counts(proc: Proc) -> None:
+    served(proc)
+    served(proc, 600, 8001)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    proc.listen(8001, 43)
+    proc.listen(8001, 43, 600)
+    assert found(proc) == {500, 501, 502, 503}
+    assert found(proc, 8001) == {600, 601, 602, 603}
+
+
+def test_a_command_line_whose_port_is_not_open_in_its_network_is_another_ones(proc: Proc) -> None:
+    served(proc)
+    proc.listen(8000, 42)
+    assert "no process was seen" in unclear(proc)
+    proc.listen(8000, 43, 500)  # open, and by another socket: a container's
+    assert "no process was seen" in unclear(proc)
+
+
+def test_a_worker_of_the_api_that_listens_leads_to_its_server(proc: Proc) -> None:
+    served(proc)
+    proc.listen(8000, 42)
+    proc.add(504, "VLLM::APIServer_0", parent=500, opens=[("socket:[42]", "")])
+    assert found(proc) == {500, 501, 502, 503, 504}
+
+
+def test_a_shell_that_started_two_servers_is_neither(proc: Proc) -> None:
+    proc.add(400, ["bash", "-c", "vllm serve a & vllm serve b --port 8001"])
+    served(proc, parent=400)
+    proc.add(600, "vllm serve b --port 8001", parent=400)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    proc.listen(8000, 42, 400)
+    assert found(proc) == {500, 501, 502, 503}
+
+
+def test_dockers_proxy_leads_to_the_port_inside(proc: Proc) -> None:
+    served(proc, group=CONTAINER)
+    proc.add(
+        300,
+        "/usr/bin/docker-proxy -proto tcp -host-ip 0.0.0.0 -host-port 8218 "
+        "-container-ip 172.17.0.2 -container-port 8000",
+        opens=[("socket:[42]", "")],
+    )
+    proc.listen(8218, 42)
+    proc.listen(8000, 77, 500)
+    assert found(proc, 8218) == {500, 501, 502, 503}
+
+
+def test_dockers_proxy_of_the_same_port_is_not_the_server(proc: Proc) -> None:
+    served(proc, group=CONTAINER)
+    proc.add(300, "/usr/bin/docker-proxy -host-port 8000 -container-port 8000")
+    proc.listen(8000, 42)
+    proc.listen(8000, 77, 500)
+    assert found(proc) == {500, 501, 502, 503}
+
+
+def test_a_proxy_that_does_not_say_for_whom_leads_nowhere(proc: Proc) -> None:
+    served(proc)
+    proc.listen(8000, 43, 500)
+    proc.add(300, "nginx: master process", opens=[("socket:[42]", "")])
+    proc.listen(8000, 42)
+    assert "a port proxy listens" in unclear(proc)
+
+
+def test_two_servers_behind_one_port_are_none(proc: Proc) -> None:
+    served(proc)
+    served(proc, 600)
+    proc.listen(8000, 43, 500)
+    proc.listen(8000, 44, 600)
+    assert "2 servers" in unclear(proc)
+
+
+@pytest.mark.parametrize(
+    ("group", "belongs"),
+    [
+        (CONTAINER, True),
+        (CONTAINER + "/container", True),
+        ("/system.slice/vllm.service", True),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", True),
+        ("/user.slice/user-1000.slice/session-3.scope", False),
+        ("/user.slice/user-1000.slice/user@1000.service", False),
+        ("/", False),
+    ],
+)
+def test_what_else_is_in_its_service_or_container_belongs_to_it(
+    proc: Proc, group: str, belongs: bool
+) -> None:
+    served(proc, group=group)
+    proc.add(900, "ray::Worker", group=group)
+    proc.add(901, "ray::Worker", group="/other" + group)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    assert found(proc) == {500, 501, 502, 503} | ({900} if belongs else set())
+
+
+def test_a_group_with_two_servers_does_not_make_them_one(proc: Proc) -> None:
+    served(proc, group=CONTAINER)
+    served(proc, 600, 8001, group=CONTAINER)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    assert found(proc) == {500, 501, 502, 503}
+
+
+def launch(proc: Proc, sys: Path, url: str = "http://127.0.0.1:8000") -> Launch:
+    return Launch("qwen", url, Tree(sys), proc.root)
+
+
+def on_two_gpus(proc: Proc, sys: Path) -> None:
+    served(proc)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    books = {502: {4001: 20 * GIB, 4002: 0}, 503: {4001: 0, 4002: 20 * GIB}, 9: {4001: GIB}}
+    kfd(sys, {4001: ONE, 4002: TWO}, books)
+
+
+def test_the_gpus_of_all_workers_are_told_with_where_they_sit(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    facts = launch(proc, sys).read(UP, LATER).facts
+    assert facts["gpus"] == [
+        {
+            "gpu": ONE,
+            "slot": "0000:00:01.0",
+            "root": "pci0000:00",
+            "socket": 0,
+            "numa": 0,
+            "pids": [502],
+        },
+        {
+            "gpu": TWO,
+            "slot": "0000:80:01.0",
+            "root": "pci0000:80",
+            "socket": None,
+            "numa": None,
+            "pids": [503],
+        },
+    ]
+    assert facts["pids"] == [500, 501, 502, 503]
+    assert "gpus_unknown" not in facts
+    assert json.loads(json.dumps(facts)) == facts
+
+
+def test_the_reason_is_told_where_it_is_not_known(proc: Proc, sys: Path) -> None:
+    facts = launch(proc, sys).read(UP, LATER).facts
+    assert "no process was seen" in str(facts["gpus_unknown"])
+    served(proc)
+    proc.listen(8000, 42)
+    proc.listen(8000, 42, 500)
+    proc.blind(502)
+    facts = launch(proc, sys).read(UP, LATER).facts
+    assert "neither KFD" in str(facts["gpus_unknown"])
+    assert facts["pids"] == [500, 501, 502, 503]
+
+
+def test_between_two_searches_the_answer_is_repeated(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    probe = launch(proc, sys)
+    first = probe.read(UP, LATER).facts
+    (proc.root / "500/stat").unlink()  # what is looked up anew is seen by this
+    assert probe.read({**UP, **first}, LATER).facts == first
+    repeated = probe.at_once({**UP, **first})
+    assert repeated is not None
+    assert repeated.facts == first
+    assert probe.at_once(UP) is None
+    assert probe.at_once({**first, "answered": False}) is None
+
+
+def test_after_five_minutes_it_is_asked_anew(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    probe = launch(proc, sys)
+    first = probe.read(UP, LATER).facts
+    (proc.root / "500/stat").unlink()
+    asked = time.monotonic()
+    young = {**UP, **first, "gpus_asked": asked - EVERY + 60}
+    old = {**UP, **first, "gpus_asked": asked - EVERY}
+    assert "gpus" in probe.read(young, LATER).facts
+    assert "gpus_unknown" in probe.read(old, LATER).facts
+
+
+def test_another_process_start_is_asked_about_at_once(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    probe = launch(proc, sys)
+    first = probe.read({**UP, "process_start": 1.0}, LATER).facts
+    (proc.root / "500/stat").unlink()
+    assert "gpus" in probe.read({**UP, **first, "process_start": 1.0}, LATER).facts
+    assert "gpus_unknown" in probe.read({**UP, **first, "process_start": 2.0}, LATER).facts
+
+
+def test_remote_targets_and_the_first_round_are_not_asked_about(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    assert launch(proc, sys, "http://10.0.0.7:8000").read(UP, LATER).facts == {}
+    assert launch(proc, sys).read({}, LATER).facts == {}
+
+
+def test_a_silent_target_is_not_said_to_hold_gpus(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    first = launch(proc, sys).read(UP, LATER).facts
+    silent = launch(proc, sys).read({**first, "answered": False}, LATER).facts
+    assert "gpus" not in silent
+
+
+def test_on_a_host_without_gpus_a_server_holds_none(proc: Proc, tmp_path: Path) -> None:
+    (tmp_path / "bare/bus/pci/devices").mkdir(parents=True)
+    assert launch(proc, tmp_path / "bare").read(UP, LATER).facts["gpus"] == []
+    reason = launch(proc, tmp_path / "none").read(UP, LATER).facts["gpus_unknown"]
+    assert reason == "the PCI bus cannot be read (ENOENT)"
+
+
+def test_a_unix_socket_is_not_looked_up(proc: Proc, sys: Path) -> None:
+    facts = launch(proc, sys, "unix:///run/vllm.sock").read(UP, LATER).facts
+    assert "Unix socket" in str(facts["gpus_unknown"])
+
+
+@pytest.mark.parametrize(
+    ("cpus", "socket_told"),
+    [("0-1", 0), ("2-3", 1), ("3", 1), ("0,2", None), ("0-3", None), ("", None), ("7", None)],
+)
+def test_the_socket_is_that_of_all_near_processors(
+    sys: Path, cpus: str, socket_told: int | None
+) -> None:
+    write(sys / f"bus/pci/devices/{ONE}/local_cpulist", f"{cpus}\n")
+    assert socket_of(Tree(sys), ONE) == socket_told
+
+
+def test_on_a_board_with_one_socket_every_gpu_is_on_it(tmp_path: Path) -> None:
+    card(tmp_path, ONE, numa=-1, cpus="0-1")
+    processors(tmp_path, 0, 0)
+    assert socket_of(Tree(tmp_path), ONE) == 0

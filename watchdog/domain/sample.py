@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 Labels = tuple[tuple[str, str], ...]
 """Name and value pairs, sorted by name: the identity of a subject or an alert."""
+
+HOST: Final = ""
+"""The target of a reading about this host itself."""
 
 Facts = Mapping[str, object]
 """What a probe learned that is no number: a version, the kind of page. Bounded by the probe."""
@@ -26,7 +29,7 @@ class Sample(NamedTuple):
     One value of one series at the time of its reading.
 
     `series` is a word of ours (see `domain/series.py`), never the name on the wire; `subject`
-    says whom it is about: {target}, or {engine, model_name, target}.
+    says whom it is about: {target}, {engine, model_name, target}, or {slot} of a GPU.
     """
 
     subject: Labels
@@ -39,6 +42,8 @@ class Reading:
     """
     What one probe brought home of one target in one round: samples and facts, or the error.
 
+    A reading of this host has the target HOST, and `slot` where it is about one GPU: the address
+    of the port that the card is plugged into.
     `answered` is False only where nothing answered at all (see `NoAnswer`); a page that
     answered and made no sense has an error and `answered` True. `took` is in seconds.
     """
@@ -50,3 +55,4 @@ class Reading:
     error: str | None = None
     answered: bool = True
     took: float = 0.0
+    slot: str = ""

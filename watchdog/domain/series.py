@@ -35,7 +35,37 @@ CREATED: Final = "created"  # Unix time at which the counters began, where the p
 # Levels of a target.
 PROCESS_START: Final = "process_start"  # Unix time, where the page tells
 
-LEVELS: Final = frozenset({RUNNING, WAITING, KV_USAGE, AWAKE, CREATED, PROCESS_START})
+# Levels of a GPU. A link's speed in GT/s and its width in lanes, as each witness tells them.
+LINK_SPEED: Final = "link_speed_"  # followed by the witness
+LINK_WIDTH: Final = "link_width_"
+STARRED: Final = "starred"  # the starred row of pp_dpm_pcie
+PORT: Final = "port"  # the slot's end of the slot's link
+CARD: Final = "card"  # the card's end of it
+METRICS: Final = "metrics"  # gpu_metrics
+NVML: Final = "nvml"
+PATH: Final = "path"  # the slowest and narrowest link above the slot's port
+FUNCTION: Final = "function"  # the link inside a card with a switch: no witness of the slot
+WITNESSES: Final = (STARRED, PORT, CARD, METRICS, NVML, PATH, FUNCTION)
+UTILISATION: Final = "utilisation"  # percent
+PSTATE: Final = "pstate"  # 0 is the fastest
+EVENT_REASONS: Final = "event_reasons"  # NVML's bits of why clocks are low
+MEMORY_USED: Final = "memory_used"  # bytes
+MEMORY_TOTAL: Final = "memory_total"
+
+# Counters of a GPU, followed by the address of who counts (or nvml) and the error's name.
+CORRECTABLE: Final = "pcie_correctable "
+NONFATAL: Final = "pcie_nonfatal "
+FATAL: Final = "pcie_fatal "
+
+_LINK_LEVELS: Final = {f"{kind}{who}" for kind in (LINK_SPEED, LINK_WIDTH) for who in WITNESSES}
+
+LEVELS: Final = frozenset(
+    {
+        *(RUNNING, WAITING, KV_USAGE, AWAKE, CREATED, PROCESS_START),
+        *(UTILISATION, PSTATE, EVENT_REASONS, MEMORY_USED, MEMORY_TOTAL),
+        *_LINK_LEVELS,
+    }
+)
 """Series that go both ways. All others are counters."""
 
 MOST_POSITIONS: Final = 64

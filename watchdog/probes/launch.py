@@ -1,25 +1,40 @@
 """
-Is a young vLLM process on this host, while the target does not answer?
+Which processes of this host are the target's server, and which GPUs do they hold?
 
-Only asked while it is silent: a server that compiles for ten minutes behind a closed port is
-starting, not down. In a container the port inside may be another one, so where no command line
-names the target's port, the youngest vLLM process counts whose own port nobody listens on here:
-a server that listens on another port is up, and not this one.
+While the target is silent: is a young vLLM process here? A server that compiles for ten minutes
+behind a closed port is starting, not down. In a container the port inside may be another one,
+so where no command line names the target's port, the youngest vLLM process counts whose own port
+nobody listens on here: a server that listens on another port is up, and not this one.
+
+While it answers, and seldom: the server is who listens on the port or, where that may not be
+seen, whose command line names it; its workers are its descendants and what else is in its
+service or container. A port proxy is not the server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from watchdog.domain.sample import Facts, Reading
+from watchdog.holders import held_by
+from watchdog.pci import Gpu, gpus, of_device
+from watchdog.servers import DEFAULT_PORT, MARKS, Search, Unclear, port_of
+from watchdog.tree import Tree, errno_name
 
-DEFAULT_PORT: Final = 8000  # of `vllm serve`
-MARKS: Final = ("vllm serve", "vllm.entrypoints", "vllm/entrypoints")
+EVERY: Final = 300.0
+"""Seconds between two searches for the server's processes: a look at all of /proc."""
+
+MOST_PIDS: Final = 1024
+MOST_CPUS: Final = 4096
+PACKAGE: Final = "topology/physical_package_id"
+CARRIED: Final = ("gpus", "gpus_unknown", "pids", "gpus_asked", "gpus_start")
 
 
 @dataclass(frozen=True)
@@ -28,12 +43,33 @@ class Launch:
 
     target: str
     url: str
+    tree: Tree = field(default_factory=Tree)
+    proc: Path = Path("/proc")
     name: str = "launch"
+    slot: str = ""
 
-    def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (reads /proc only)
-        """Return the fact `started_at` (Unix seconds) of the process that may be starting."""
-        if known.get("answered", True) or not is_here(self.url):
+    def at_once(self, known: Facts) -> Reading | None:
+        """Return what needs no look at /proc: nothing, or what was found not long ago."""
+        if not is_here(self.url) or not known:  # nothing known: the first round
             return Reading(self.name, self.target)
+        if known.get("answered", True) and _fresh(known):
+            carried = {key: known[key] for key in CARRIED if key in known}
+            return Reading(self.name, self.target, facts=carried)
+        return None
+
+    def read(self, known: Facts, deadline: float) -> Reading:
+        """
+        Return the facts of the server's processes; `deadline` in monotonic seconds.
+
+        While the target is silent: `started_at` (Unix seconds) of the process that may be
+        starting. Else `gpus`: a list of {gpu, slot, socket, numa, root, pids}, or `gpus_unknown`,
+        the reason; and `pids`, all processes of the server, where they were found.
+        """
+        reading = self.at_once(known)
+        if reading is not None:
+            return reading
+        if known.get("answered", True):
+            return Reading(self.name, self.target, facts=self._gpus(known, deadline))
         port = urlsplit(self.url).port or DEFAULT_PORT
         started = youngest(processes(), port, listening())
         facts = {} if started is None else {"started_at": started}
@@ -41,6 +77,71 @@ class Launch:
 
     def close(self) -> None:
         """Nothing blocks."""
+
+    def _gpus(self, known: Facts, deadline: float) -> dict[str, object]:
+        now = time.monotonic()
+        if now >= deadline:
+            return {}
+        about = {"gpus_asked": now, "gpus_start": known.get("process_start")}
+        return {**about, **self._asked(deadline)}
+
+    def _asked(self, deadline: float) -> dict[str, object]:
+        try:
+            cards = {gpu.address: gpu for gpu in gpus(self.tree)}
+        except OSError as error:
+            return {"gpus_unknown": f"the PCI bus cannot be read ({errno_name(error)})"}
+        if not cards:
+            return {"gpus": []}
+        parts = urlsplit(self.url)
+        if parts.scheme == "unix":
+            return {"gpus_unknown": "who listens on a Unix socket is not looked up"}
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            pids = Search(port, self.proc, deadline).find()
+        except Unclear as reason:
+            return {"gpus_unknown": str(reason)}
+        vendors = {address: gpu.vendor for address, gpu in cards.items()}
+        own = held_by(pids, vendors, self.tree, self.proc, deadline)
+        facts: dict[str, object] = {"pids": sorted(pids)[:MOST_PIDS]}
+        if own.gpus is None:
+            return {**facts, "gpus_unknown": own.why}
+        return {**facts, "gpus": [self._held(cards[at], who) for at, who in own.gpus.items()]}
+
+    def _held(self, gpu: Gpu, pids: Iterable[int]) -> dict[str, object]:
+        node = of_device(self.tree, gpu.address, "numa_node")
+        return {
+            "gpu": gpu.address,
+            "slot": gpu.slot,
+            "socket": socket_of(self.tree, gpu.address),
+            "numa": int(node) if node.isdecimal() else None,  # -1: the firmware does not tell
+            "root": gpu.root,
+            "pids": sorted(pids)[:MOST_PIDS],
+        }
+
+
+def _fresh(known: Facts) -> bool:
+    """Whether the search is young, and of the process that the page tells of now."""
+    asked = known.get("gpus_asked")
+    young = isinstance(asked, float) and 0 <= time.monotonic() - asked < EVERY
+    return young and known.get("process_start") == known.get("gpus_start")
+
+
+def socket_of(tree: Tree, address: str) -> int | None:
+    """
+    Return the processor socket that a PCI device is wired to; None where it cannot be told.
+
+    It is the socket of all processors near the device. Where the firmware tells no NUMA node
+    these are all of the host: on a board with one socket that is still an answer.
+    """
+    sockets = set()
+    try:
+        for part in of_device(tree, address, "local_cpulist").split(","):
+            first, _, last = part.partition("-")
+            for cpu in range(int(first), min(int(last or first), int(first) + MOST_CPUS) + 1):
+                sockets.add(int(tree.text(f"devices/system/cpu/cpu{cpu}/{PACKAGE}", 64)))
+    except (OSError, ValueError):  # a processor that is switched off has no such file
+        return None
+    return sockets.pop() if len(sockets) == 1 else None
 
 
 def is_here(url: str) -> bool:
@@ -82,14 +183,3 @@ def youngest(
     on_port = [at for argv, at in servers if port_of(argv) == port]
     other = [at for argv, at in servers if port_of(argv) not in taken]
     return max(on_port or other, default=None)
-
-
-def port_of(argv: list[str]) -> int:
-    """Read `--port` of a vLLM command line."""
-    for i, word in enumerate(argv):
-        value = word.partition("=")[2] if word.startswith("--port=") else ""
-        if word == "--port" and i + 1 < len(argv):
-            value = argv[i + 1]
-        if value.isdigit():
-            return int(value)
-    return DEFAULT_PORT

@@ -38,6 +38,7 @@ class VllmMetrics:
     access: Access = field(default_factory=Access)
     limit: int = 8 * 2**20
     name: ClassVar[str] = "vllm_metrics"
+    slot: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         base = self.url.rstrip("/").removesuffix("/metrics")

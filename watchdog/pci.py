@@ -1,0 +1,98 @@
+"""
+Which GPUs the host has, and the way from the root port to each.
+
+A Radeon card may carry a switch of its own: root port -> 1002:1478 -> 1002:1479 -> GPU. What
+the GPU's function says of its link is then about the inside of the card. The kernel skips these
+bridges too when it looks for the slot (amdgpu_device_partner_bandwidth). The slot is named by
+its port, the first bridge upward that is not the card's: cards renumber when one vanishes,
+ports do not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from watchdog.tree import Tree
+
+BUS: Final = "bus/pci/devices"
+AMD, NVIDIA = "0x1002", "0x10de"
+VENDORS: Final = {AMD: "amd", NVIDIA: "nvidia"}
+CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200")
+"""VGA, 3D and other display controllers; processing accelerators (MI300)."""
+
+MOST_GPUS: Final = 64
+ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+_SPEED: Final = re.compile(r"\s*(\d+(?:\.\d+)?) ?GT/s(?: PCIe)?\s*")
+
+
+class Gpu(NamedTuple):
+    """
+    One GPU by its addresses.
+
+    `chain` runs from the root port to the function; `slot` is the port that the card is plugged
+    into, the function itself where it sits on the root bus. `device` is `1002:7551`. `switch`:
+    the card carries a switch of its own.
+    """
+
+    address: str
+    slot: str
+    chain: tuple[str, ...]
+    vendor: str
+    device: str
+    root: str
+    switch: bool = False
+
+    @property
+    def card(self) -> str:
+        """The card's end of the slot's link."""
+        at = self.chain.index(self.slot)
+        return self.chain[min(at + 1, len(self.chain) - 1)]
+
+
+def gpus(tree: Tree) -> list[Gpu]:
+    """Return every AMD and NVIDIA GPU, by address. Raises OSError where the bus is not there."""
+    found: dict[str, Gpu] = {}
+    for name in tree.names(BUS):
+        gpu = gpu_at(tree, name) if ADDRESS.fullmatch(name) else None
+        if gpu is not None:
+            # Two GPUs behind one card's switch share its slot: the second goes by its own address.
+            slot = gpu.slot if gpu.slot not in found else gpu.address
+            found[slot] = gpu._replace(slot=slot)
+    return list(found.values())[:MOST_GPUS]
+
+
+def of_device(tree: Tree, address: str, file: str) -> str:
+    """Return a one-line file of a PCI device; empty where it cannot be read."""
+    try:
+        return tree.text(f"{BUS}/{address}/{file}", 256).strip()
+    except OSError:
+        return ""
+
+
+def speed_of(text: str) -> float | None:
+    """Return the GT/s of `8.0 GT/s PCIe` or, before Linux 5.7, `8 GT/s`; None for any other."""
+    match = _SPEED.fullmatch(text)
+    return float(match[1]) if match else None
+
+
+def gpu_at(tree: Tree, address: str) -> Gpu | None:
+    """Return the GPU at an address; None where it is none."""
+    vendor = of_device(tree, address, "vendor")
+    if vendor not in VENDORS or not of_device(tree, address, "class").startswith(CLASSES):
+        return None
+    if tree.has(f"{BUS}/{address}/physfn"):
+        return None  # a virtual function of a card that is listed itself
+    try:
+        parts = tree.real(f"{BUS}/{address}").split("/")
+    except OSError:
+        parts = [address]
+    chain = tuple(part for part in parts if ADDRESS.fullmatch(part)) or (address,)
+    root = next((part for part in parts if part.startswith("pci")), "")
+    above = [port for port in chain[:-1] if of_device(tree, port, "vendor") != AMD]
+    # A bridge of AMD's graphics vendor is the card's; AMD's root ports are 1022.
+    slot = above[-1] if above else address
+    device = f"{vendor[2:]}:{of_device(tree, address, 'device')[2:]}"
+    switch = slot != address and chain.index(slot) < len(chain) - 2
+    return Gpu(address, slot, chain, VENDORS[vendor], device, root, switch)

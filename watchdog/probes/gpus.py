@@ -1,0 +1,73 @@
+"""Which GPUs the PCI bus of this host has now: the kernel's list, never a driver's own count."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from watchdog.domain.sample import HOST, Facts, Reading
+from watchdog.pci import BUS, Gpu, gpus
+from watchdog.tree import Tree
+
+EVERY: Final = 60.0
+"""Seconds between two looks at the whole bus: it has hundreds of devices, and most stay."""
+
+
+@dataclass
+class Gpus:
+    """A census of `tree`: a GPU that goes is missed at once, one that comes within `every` s."""
+
+    tree: Tree
+    every: float = EVERY
+    name: str = "gpus"
+    target: str = HOST
+    slot: str = ""
+
+    def __post_init__(self) -> None:
+        self._looked_at = -math.inf
+        self._known: dict[str, int] = {}
+        self._facts: dict[str, object] = {}
+
+    def at_once(self, known: Facts) -> Reading | None:  # noqa: ARG002  (what it knows is its own)
+        """Return the last census, where its GPUs are in place and it is not old."""
+        if time.monotonic() - self._looked_at >= self.every or self._moved():
+            return None
+        return Reading(self.name, self.target, facts=self._facts)
+
+    def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (a few small files)
+        """Return the facts `gpus` and `pci`: False where there is no bus to list."""
+        try:
+            found = gpus(self.tree)
+            self._facts = {"gpus": [_told(gpu) for gpu in found], "pci": True}
+        except OSError:
+            found = []
+            self._facts = {"gpus": [], "pci": False}
+        self._looked_at = time.monotonic()
+        self._known = {gpu.address: self._inode(gpu.address) for gpu in found}
+        return Reading(self.name, self.target, facts=self._facts)
+
+    def close(self) -> None:
+        """Nothing blocks."""
+
+    def _moved(self) -> bool:
+        """Whether a GPU is gone, or came back meanwhile at the same address."""
+        return any(self._inode(at) != number for at, number in self._known.items())
+
+    def _inode(self, address: str) -> int:
+        """Return what tells one entry of the bus from another; 0 where there is none."""
+        try:
+            return self.tree.inode(f"{BUS}/{address}")
+        except OSError:
+            return 0
+
+
+def _told(gpu: Gpu) -> dict[str, object]:
+    return {
+        "gpu": gpu.address,
+        "slot": gpu.slot,
+        "chain": list(gpu.chain),
+        "vendor": gpu.vendor,
+        "device": gpu.device,
+    }

@@ -1,0 +1,190 @@
+"""
+Which processes are the server behind a port of this host.
+
+Who listens there, where that may be seen; else whose vLLM command line names a port that is open
+in its own network. What a proxy hands on is found by what Docker's proxy says of it, and is not
+guessed otherwise. More than one answer is none.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from watchdog import processes as p
+
+DEFAULT_PORT: Final = 8000  # of `vllm serve`
+MARKS: Final = ("vllm serve", "vllm.entrypoints", "vllm/entrypoints")
+
+LAUNCHERS: Final = frozenset(
+    {"sh", "bash", "dash", "zsh", "docker", "podman", "nerdctl", "ssh", "tmux", "screen"}
+)
+"""Programs whose command line may quote that of a server."""
+
+PROXIES: Final = frozenset(
+    {
+        *("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"),
+        *("conmon", "socat", "nginx", "haproxy", "envoy", "traefik", "caddy", "ssh", "sshd"),
+    }
+)
+"""Programs that listen for others."""
+
+_OWN_GROUP: Final = re.compile(
+    r"/(?!user@)[^/]*(?:\.service|[0-9a-f]{64}(?:\.scope)?)(?=/container$|$)"
+)
+"""The control group of a service or container: what runs in it belongs together."""
+
+
+class Unclear(Exception):
+    """Which processes are the server cannot be told; the message says why."""
+
+
+def port_of(argv: Sequence[str]) -> int:
+    """Read `--port` of a vLLM command line."""
+    value = option(argv, "--port")
+    return int(value) if value.isdecimal() else DEFAULT_PORT
+
+
+def option(argv: Sequence[str], name: str) -> str:
+    """Return the value of the first `--name value` or `--name=value`; empty where there is none."""
+    for i, word in enumerate(argv):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and i + 1 < len(argv):
+            return argv[i + 1]
+    return ""
+
+
+def is_server(argv: Sequence[str]) -> bool:
+    """Whether a command line starts vLLM's server, and does not only quote that."""
+    return any(mark in " ".join(argv) for mark in MARKS) and program(argv) not in LAUNCHERS
+
+
+def program(argv: Sequence[str]) -> str:
+    """Return the name of the program, without its folder; a title may follow after a colon."""
+    return PurePosixPath(argv[0].partition(":")[0].partition(" ")[0]).name if argv else ""
+
+
+@dataclass
+class Search:
+    """One search for the server behind `port`; `deadline` in monotonic seconds."""
+
+    port: int
+    proc: Path
+    deadline: float
+
+    def find(self) -> set[int]:
+        """Return the server's processes. Raises Unclear."""
+        real, inner = self._listeners(), self.port
+        if not real:
+            behind = self._behind_proxy()
+            inner = behind or self.port
+            real = self._named(inner, shared=bool(self.sockets) and behind is None)
+        roots = {self._top(pid, inner) for pid in real}
+        roots = {pid for pid in roots if not roots & self._parents(pid)}
+        if not roots:
+            raise Unclear(f"no process was seen that listens on port {self.port} or names it")
+        if len(roots) > 1:
+            raise Unclear(f"{len(roots)} servers may be the one behind port {self.port}")
+        return self._whole(roots.pop())
+
+    @cached_property
+    def seen(self) -> Mapping[int, p.Process]:
+        """All processes."""
+        return {pid: x for pid, x in p.processes(self.proc).items() if not (x.kernel or x.ended)}
+
+    @cached_property
+    def words(self) -> Mapping[int, list[str]]:
+        """Their command lines."""
+        return {pid: p.argv(self.proc, pid) for pid in self.seen}
+
+    @cached_property
+    def servers(self) -> frozenset[int]:
+        """Those of vLLM's servers."""
+        return frozenset(pid for pid, argv in self.words.items() if is_server(argv))
+
+    @cached_property
+    def sockets(self) -> frozenset[str]:
+        """Who listens on the port."""
+        return frozenset(p.listening(self.proc / "net", self.port))
+
+    @cached_property
+    def owners(self) -> set[int]:
+        """Processes that have them open, as far as open files may be read."""
+        wanted = {f"socket:[{inode}]" for inode in self.sockets}
+        if not wanted:
+            return set()
+        near = self._having(wanted, self.servers)
+        return near or self._having(wanted, self.seen.keys() - self.servers)
+
+    def _having(self, wanted: set[str], pids: Iterable[int]) -> set[int]:
+        found = set()
+        for pid in pids:
+            if time.monotonic() >= self.deadline:
+                raise Unclear("there was no time to find who listens")
+            try:
+                if any(name in wanted for _, name in p.files(self.proc, pid)):
+                    found.add(pid)
+            except OSError:  # not readable, or gone: the command lines are asked next
+                continue
+        return found
+
+    def _listeners(self) -> set[int]:
+        return {pid for pid in self.owners if program(self.words[pid]) not in PROXIES}
+
+    def _behind_proxy(self) -> int | None:
+        """Return the port inside the container, None where no proxy was seen."""
+        for argv in self.words.values():
+            if program(argv) == "docker-proxy" and option(argv, "-host-port") == str(self.port):
+                inner = option(argv, "-container-port")
+                if inner.isdecimal():
+                    return int(inner)
+        if self.owners:
+            raise Unclear(f"a port proxy listens on port {self.port}: it does not say for whom")
+        return None
+
+    def _named(self, inner: int, *, shared: bool) -> set[int]:
+        """
+        Return the servers whose command line names a port, and in whose network it is open.
+
+        `shared`: by the very socket that the host's network shows; else it is a container's own.
+        """
+        here = p.listening(self.proc / "net", inner)
+        found = set()
+        for pid in self.servers:
+            if port_of(self.words[pid]) == inner:
+                theirs = p.listening(self.proc / str(pid) / "net", inner)
+                if theirs and bool(theirs & here) == shared:
+                    found.add(pid)
+        return found
+
+    def _top(self, pid: int, inner: int) -> int:
+        """Climb from a worker of the API to the command that started it."""
+        for _ in self.servers:  # so often at most: ids that are used anew may seem to go in a ring
+            parent = self.seen[pid].parent
+            if parent not in self.servers or port_of(self.words[parent]) != inner:
+                break
+            pid = parent
+        return pid
+
+    def _parents(self, pid: int) -> set[int]:
+        found: set[int] = set()
+        while pid in self.seen and (pid := self.seen[pid].parent) not in found:
+            found.add(pid)
+        return found
+
+    def _whole(self, root: int) -> set[int]:
+        """Return its descendants and, where no other server is in it, what is in its group."""
+        own = p.family([root], self.seen)
+        match = _OWN_GROUP.search(group := p.group(self.proc, root))
+        if match is None:
+            return own
+        place = group[: match.end()]
+        groups = {pid: p.group(self.proc, pid) for pid in self.seen}
+        mates = {pid for pid, at in groups.items() if at == place or at.startswith(f"{place}/")}
+        return own if (mates - own) & self.servers else own | mates
