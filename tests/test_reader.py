@@ -19,6 +19,7 @@ class Fake:
     does: Callable[[Facts], Reading]
     target: str = "t"
     name: str = "fake"
+    slot: str = ""
     closed: threading.Event = field(default_factory=threading.Event)
 
     def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002
@@ -126,4 +127,4 @@ def test_facts_of_a_server_outlast_its_silence_and_say_that_it_is_silent() -> No
 
     readers.read_all(1)
 
-    assert readers.known["t"] == {"seen": 1, "answered": False}
+    assert readers.known["t", ""] == {"seen": 1, "answered": False}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Protocol
 
 import structlog
 
-from watchdog.domain.sample import NO_FACTS, Facts, Reading
+from watchdog.domain.sample import HOST, NO_FACTS, Facts, Reading
 from watchdog.errors import NoAnswer, ProbeError
 
 log = structlog.get_logger("watchdog.reader")
@@ -26,8 +26,17 @@ GRACE = 0.5
 """Seconds that a probe has after its deadline, to fail by itself with a better sentence."""
 
 
+Whom = tuple[str, str]
+"""A target, or HOST, and the slot of a GPU, empty where it is about none."""
+
+
 class Probe(Protocol):
-    """Reads one source of one target; its fields are its settings."""
+    """
+    Reads one source of one target, of the host or of one GPU; its fields are its settings.
+
+    It may also have `at_once(known) -> Reading | None`: the reading where nothing needs to be
+    read this time, which costs no thread.
+    """
 
     @property
     def name(self) -> str:
@@ -36,7 +45,12 @@ class Probe(Protocol):
 
     @property
     def target(self) -> str:
-        """Whom the reading is about."""
+        """Whom the reading is about; HOST for this host."""
+        ...
+
+    @property
+    def slot(self) -> str:
+        """Which GPU's slot the reading is about; empty where it is about none."""
         ...
 
     def read(self, known: Facts, deadline: float) -> Reading:
@@ -58,11 +72,16 @@ class Reader:
         self._idle.set()
         self._thread: threading.Thread | None = None
         self._began = 0.0
-        self._reading = Reading(probe.name, probe.target)
+        self._reading = Reading(probe.name, probe.target, slot=probe.slot)
+        self._at_once: Callable[[Facts], Reading | None] = getattr(probe, "at_once", lambda _: None)
 
     def start(self, known: Facts, deadline: float) -> None:
-        """Begin to read, unless the last reading still hangs."""
+        """Begin to read, unless nothing has to be read or the last reading still hangs."""
         if not self._idle.is_set():
+            return
+        reading = self._at_once(known)
+        if reading is not None:
+            self._reading = reading
             return
         if self._thread is None:
             name = f"read-{self.probe.name}-{self.probe.target}"
@@ -93,8 +112,9 @@ class Reader:
 
     def _failed(self, error: str, *, answered: bool) -> Reading:
         took = time.monotonic() - self._began
+        probe = self.probe
         return Reading(
-            self.probe.name, self.probe.target, error=error, answered=answered, took=took
+            probe.name, probe.target, error=error, answered=answered, took=took, slot=probe.slot
         )
 
     def _read(self, known: Facts, deadline: float) -> None:
@@ -114,30 +134,55 @@ class Reader:
 
 
 class Readers:
-    """All readers, with the facts that each target's last readings brought home."""
+    """
+    All readers, with the facts that the last readings of each target or GPU brought home.
 
-    def __init__(self, probes: Sequence[Probe]) -> None:
-        self._readers = [Reader(probe) for probe in probes]
-        self._known: dict[str, dict[str, object]] = {}
+    `more` makes the probes of this host's GPUs. It is asked at the start and again when the
+    readings list others than before: cards come and go while the watchdog runs.
+    """
+
+    def __init__(
+        self, probes: Sequence[Probe], more: Callable[[], Sequence[Probe]] = tuple
+    ) -> None:
+        self._more = more
+        self._readers = [Reader(probe) for probe in (*probes, *more())]
+        self._known: dict[Whom, dict[str, object]] = {}
 
     def read_all(self, timeout: float) -> list[Reading]:
         """Read every probe once within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         for reader in self._readers:
-            reader.start(self._known.get(reader.probe.target, NO_FACTS), deadline)
+            reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
         readings = [reader.result(deadline) for reader in self._readers]
+        before = self._listed()
         self._remember(readings)
+        if before is not None and self._listed() not in (before, None):
+            self._renew()
         return readings
 
+    def _listed(self) -> object:
+        """Return the GPUs that the last readings listed; None where they did not."""
+        return self._known.get((HOST, ""), NO_FACTS).get("gpus")
+
+    def _renew(self) -> None:
+        """Let go of readers of GPUs that are no more where they were, and start new ones."""
+        probes = list(self._more())
+        kept = [r for r in self._readers if not r.probe.slot or r.probe in probes]
+        for reader in self._readers:
+            if reader not in kept:
+                reader.end()
+        known = [reader.probe for reader in kept]
+        self._readers = kept + [Reader(probe) for probe in probes if probe not in known]
+
     def _remember(self, readings: Sequence[Reading]) -> None:
-        known: dict[str, dict[str, object]] = {}
+        known: dict[Whom, dict[str, object]] = {}
         for reading in readings:
-            facts = known.setdefault(reading.target, {"answered": True})
+            facts = known.setdefault(_whom(reading), {"answered": True})
             facts.update(reading.facts)
             facts["answered"] = bool(facts["answered"]) and reading.answered
-        for target, facts in known.items():
+        for whom, facts in known.items():
             if not facts["answered"]:  # what was learned of a server outlasts its silence
-                known[target] = {**self._known.get(target, {}), **facts}
+                known[whom] = {**self._known.get(whom, {}), **facts}
         self._known = known
 
     def close(self) -> None:
@@ -146,6 +191,10 @@ class Readers:
             reader.end()
 
     @property
-    def known(self) -> Mapping[str, Facts]:
-        """Facts by target, as of the last round."""
+    def known(self) -> Mapping[Whom, Facts]:
+        """Facts by target and slot, as of the last round."""
         return self._known
+
+
+def _whom(what: Probe | Reading) -> Whom:
+    return what.target, what.slot

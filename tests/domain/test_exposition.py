@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.binaries import find
 from watchdog.domain.alert import Alert, State
-from watchdog.domain.exposition import LONGEST, Totals, expose
+from watchdog.domain.exposition import Totals, expose
+from watchdog.domain.families import LONGEST
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.report import Report
 from watchdog.domain.sample import Reading, labels

@@ -10,23 +10,28 @@ alert, and name it here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from watchdog.checks.acceptance_length import AcceptanceLength
 from watchdog.checks.counters import Counters
 from watchdog.checks.declared_length import DeclaredLength
 from watchdog.checks.draft_shape import DraftShape
 from watchdog.checks.drafting import Drafting
+from watchdog.checks.gpu_memory import GpuMemory
+from watchdog.checks.gpu_present import GpuPresent
+from watchdog.checks.pcie_errors import PcieErrors
+from watchdog.checks.pcie_link import PcieLink
 from watchdog.checks.progress import Progress
 from watchdog.checks.serving import Serving
 from watchdog.checks.step_time import StepTime
+from watchdog.checks.topology import Topology
 from watchdog.domain.finding import Finding
 from watchdog.domain.history import Window
 
 
 class Check(Protocol):
-    """One question; `about` says of which kind of subject: "target" or "engine"."""
+    """One question; `about` says of whom: a "target" or "engine", the "host" or a "gpu"."""
 
     about: str
 
@@ -35,7 +40,7 @@ class Check(Protocol):
         ...
 
 
-CHECKS: Mapping[str, Callable[..., Any]] = {
+CHECKS: Mapping[str, type[Any]] = {
     "serving": Serving,
     "progress": Progress,
     "acceptance_length": AcceptanceLength,
@@ -44,4 +49,12 @@ CHECKS: Mapping[str, Callable[..., Any]] = {
     "draft_shape": DraftShape,
     "counters": Counters,
     "step_time": StepTime,
+    "topology": Topology,
+    "gpu_present": GpuPresent,
+    "pcie_link": PcieLink,
+    "pcie_errors": PcieErrors,
+    "gpu_memory": GpuMemory,
 }
+
+ABOUT_HOST: Final = frozenset({"host", "gpu"})
+"""What checks of this host are about; the others are about targets."""

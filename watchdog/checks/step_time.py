@@ -140,8 +140,8 @@ class StepTime:
                 "a GPU link that trained down, or clocks held back by heat or a power limit",
                 "another process on the GPU or on the host's cores",
             ),
-            next_step="look at the GPUs' links and clocks: "
-            "cat /sys/class/drm/card*/device/pp_dpm_pcie, or nvidia-smi -q -d CLOCK,PERFORMANCE",
+            next_step="look at the GPUs' links with `watchdog links`, then at their clocks: "
+            "`rocm-smi` or `nvidia-smi -q -d CLOCK,PERFORMANCE`",
         )
 
 

@@ -88,6 +88,12 @@ PATIENCE: Mapping[str, Patience] = {
     "ServingStalled": Patience(CRITICAL, 0, 60),
     "ServingStepsSlow": Patience(WARNING, 600, 1800),
     "ServingRestarting": Patience(WARNING, 0, 3600),
+    "GpuLinkDegraded": Patience(WARNING, 0, 300),
+    "GpuMissing": Patience(CRITICAL, 0, 300),
+    "GpuLinkErrors": Patience(WARNING, 0, 3600),
+    "GpuLinkWitnessesDisagree": Patience(WARNING, 300, 1800),
+    "TensorParallelCrossSocket": Patience(WARNING, 300, 1800),
+    "GpuMemoryStranded": Patience(WARNING, 300, 1800),
     "WatchdogBlind": Patience(WARNING, 300, 60),
     "ServingWatchdogTest": Patience("info"),
 }

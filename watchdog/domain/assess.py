@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from functools import lru_cache, partial
+from typing import Any, Final, Protocol
 
 from watchdog.domain.alert import AlertBook
 from watchdog.domain.diagnosis import diagnose
@@ -13,7 +13,10 @@ from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
 from watchdog.domain.profile import Profile
 from watchdog.domain.report import Report
-from watchdog.domain.sample import Labels, Reading
+from watchdog.domain.sample import HOST, Labels, Reading, labels
+
+WHOLE: Final = frozenset({"target", "host"})
+"""What a check may be about that is one window a round; engines and GPUs are its parts."""
 
 
 class Check(Protocol):
@@ -28,18 +31,23 @@ class Check(Protocol):
 
 @dataclass
 class Watch:
-    """One target: its history, its checks by name, and what they keep of each subject."""
+    """
+    One target, or this host and its GPUs: history, checks by name, what they keep of subjects.
+
+    `here`: the target runs on this host, so the host's GPUs may be its own.
+    """
 
     history: History
     checks: Mapping[str, Check]
     states: dict[Labels, dict[str, Any]] = field(default_factory=dict)
+    here: bool = False
 
     def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
         """Judge one round; also return the subjects that are gone for good."""
         whole = self.history.add(readings, now)
         findings: list[Finding] = []
         for name, check in self.checks.items():
-            windows = (whole,) if check.about == "target" else whole.parts
+            windows = (whole,) if check.about in WHOLE else whole.parts
             for window in windows:
                 states = self.states.setdefault(window.subject, {})
                 states[name], found = check.step(states.get(name), window, now)
@@ -48,12 +56,12 @@ class Watch:
                 findings += found
         gone = self.history.gone(now)
         if gone or len(self.states) > len(self.history) + 1:
-            self._forget()
+            self._forget(part.subject for part in whole.parts)
         return findings, gone
 
-    def _forget(self) -> None:
-        """Keep states only of subjects that the history still knows."""
-        known = self.history.subjects()
+    def _forget(self, seen: Iterable[Labels]) -> None:
+        """Keep states only of subjects that the history still knows, or that were just judged."""
+        known = {*self.history.subjects(), *seen}
         self.states = {about: kept for about, kept in self.states.items() if about in known}
 
 
@@ -69,14 +77,30 @@ class Assessor:
 
     def assess(self, readings: Sequence[Reading], now: float, skew: float = 0.0) -> Report:
         """Judge one round's readings."""
+        by_target: dict[str, list[Reading]] = {target: [] for target in self.watches}
+        for reading in readings:
+            by_target.setdefault(reading.target, []).append(reading)
         findings: list[Finding] = []
         gone: list[Labels] = []
+        links: list[Finding] = []
+        by_driver: list[dict[str, object]] = []
+        # A recording without GPUs says nothing of any, unless some are declared.
+        if HOST in self.watches and (by_target[HOST] or self.watches[HOST].history.profile.slots):
+            host = [*by_target[HOST], self._down(by_target)]
+            links, gone = self.watches[HOST].step(host, now)
+            by_driver = held_by_driver(by_target[HOST])
+            findings += [blind(reading) for reading in by_target[HOST]]
+            findings += [*links, *blind_links(links)]
         for target, watch in self.watches.items():
-            own = [reading for reading in readings if reading.target == target]
+            if target == HOST:
+                continue
+            own = by_target[target]
+            if watch.here and by_driver:
+                own = [*own, Reading("targets", target, facts={"held": by_driver})]
             judged, vanished = watch.step(own, now)
             up = any(reading.samples for reading in own)  # then silence is a probe's own
             findings += [blind(reading) for reading in own if reading.answered or up]
-            findings += diagnose(judged)
+            findings += diagnose(judged, of_slots(links, held(own)) if watch.here else ())
             gone += vanished
         changes = self.book.step(findings, now, gone)
         return Report(
@@ -92,6 +116,16 @@ class Assessor:
             skew,
         )
 
+    def _down(self, by_target: Mapping[str, Sequence[Reading]]) -> Reading:
+        """Tell the host's checks which targets on it give no answer: their GPUs should be free."""
+        down = [
+            target
+            for target, readings in by_target.items()
+            if target in self.watches and self.watches[target].here
+            and any(not r.answered for r in readings) and not any(r.samples for r in readings)
+        ]  # fmt: skip
+        return Reading("targets", HOST, facts={"down": down})
+
     def take_over(self, old: Assessor) -> None:
         """Carry on after a reload: histories, states, alerts and pauses of targets that remain."""
         self.book = old.book
@@ -99,12 +133,20 @@ class Assessor:
             before = old.watches.get(target)
             if before is not None:
                 profile, gap_after = watch.history.profile, watch.history.gap_after
+                was = before.history.profile
                 watch.history, watch.states = before.history, before.states
                 watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)
+                if profile.slots != was.slots:  # judged anew by what is declared now
+                    for alertname in DECLARED:
+                        self.book.close(HOST, alertname)
         for target in old.watches.keys() - self.watches.keys():
             self.book.close(target)
+
+
+DECLARED: Final = ("GpuLinkDegraded", "GpuMissing")
+"""Alerts that stand on what is declared of a slot."""
 
 
 def unasked(profile: Profile) -> list[str]:
@@ -117,16 +159,82 @@ def unasked(profile: Profile) -> list[str]:
     return names
 
 
+def held_by_driver(readings: Iterable[Reading]) -> list[dict[str, object]]:
+    """Tell of each GPU whose driver names its holders where it sits and who they are."""
+    facts: dict[str, dict[str, object]] = {}
+    for reading in readings:
+        if reading.slot:
+            facts.setdefault(reading.slot, {}).update(reading.facts)
+    return [
+        {"slot": slot, "pids": own["holders"], **{k: own.get(k) for k in ("gpu", "numa", "root")}}
+        for slot, own in facts.items()
+        if "holders" in own and own.get("vendor") == "nvidia"
+    ]
+
+
+def held(readings: Iterable[Reading]) -> set[str]:
+    """Return the slots of the GPUs that a target's processes hold, where a probe knows them."""
+    slots = set()
+    for reading in readings:
+        listed = reading.facts.get("gpus")
+        for gpu in listed if isinstance(listed, list) else ():
+            slots.add(str(gpu.get("slot")))
+    return slots
+
+
+def of_slots(findings: Iterable[Finding], slots: set[str]) -> list[Finding]:
+    """Return the findings about these slots; all of them where it is not known which."""
+    return [f for f in findings if not slots or dict(f.subject).get("slot") in slots]
+
+
 def blind(reading: Reading) -> Finding:
     """Make the finding about a reading itself: blindness alerts like everything else."""
-    subject = (("probe", reading.probe), ("target", reading.target))
+    subject = _source(reading.probe, reading.target, reading.slot)
     if reading.error is None:
-        read_well = partial(Argument, f"{reading.target}: {reading.probe} was read")
-        return Finding("WatchdogBlind", subject, Verdict.OK, read_well, check="reading")
+        return Finding(
+            "WatchdogBlind", subject, Verdict.OK, partial(_read, reading), check="reading"
+        )
+    whom = _whom(reading)
+    page = reading.target != HOST
     said = Argument(
-        f"{reading.target}: cannot be judged: {reading.error}",
-        "a page that can be read and makes sense",
-        ruled_out=("a server that is down: something answered",),
+        f"{whom}: cannot be judged: {reading.error}",
+        f"{'a page' if page else 'a device'} that can be read and makes sense",
+        ruled_out=("a server that is down: something answered",) if page else (),
         next_step="run `watchdog doctor`; it says what this source answers and why that is odd",
     )
     return Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said, check="reading")
+
+
+def blind_links(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Tell of each slot whether its GPU or link can be known at all: not knowing alerts too."""
+    by_slot: dict[Labels, Finding] = {}
+    for finding in findings:
+        told = by_slot.get(finding.subject)
+        if finding.alertname in DECLARED and (told is None or told.verdict is Verdict.OK):
+            by_slot[finding.subject] = finding
+    for subject, finding in by_slot.items():
+        if subject:
+            unknown = finding.verdict is Verdict.UNKNOWN
+            verdict = Verdict.UNKNOWN if unknown else Verdict.OK
+            argue = partial(_known, finding, unknown=unknown)
+            yield Finding("WatchdogBlind", subject, verdict, argue, check=finding.check)
+
+
+def _known(finding: Finding, *, unknown: bool) -> Argument:
+    if unknown:
+        return finding.argument
+    return Argument(f"the GPU in slot {dict(finding.subject)['slot']}: something is known of it")
+
+
+@lru_cache(maxsize=4096)
+def _source(probe: str, target: str, slot: str) -> Labels:
+    pairs = {"probe": probe, "target": target, "slot": slot}
+    return labels(**{name: value for name, value in pairs.items() if value})
+
+
+def _whom(reading: Reading) -> str:
+    return f"the GPU in slot {reading.slot}" if reading.slot else reading.target or "this host"
+
+
+def _read(reading: Reading) -> Argument:
+    return Argument(f"{_whom(reading)}: {reading.probe} was read")

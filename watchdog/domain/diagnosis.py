@@ -22,13 +22,62 @@ BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
 """Which alerts stand behind which: the same cause is told once. Judged again when it is gone."""
 
 
-def diagnose(findings: Sequence[Finding]) -> list[Finding]:
-    """Put findings that stand behind another aside, and tell the bad ones of their neighbours."""
-    if all(f.verdict is Verdict.OK for f in findings):
-        return list(findings)
-    bad = {f.identity for f in findings if f.verdict is not Verdict.OK}
-    shown = [_behind(f, bad) for f in findings]
+MEASURED: Final = frozenset({"acceptance_length", "declared_length", "draft_shape", "step_time"})
+"""Checks whose figures a degraded link may bend: each says on which links it was measured."""
+
+LINKS: Final = ("GpuLinkDegraded", "GpuLinkErrors")
+
+
+def diagnose(findings: Sequence[Finding], links: Sequence[Finding] = ()) -> list[Finding]:
+    """
+    Put findings that stand behind another aside, and tell the bad ones of their neighbours.
+
+    `links` are the findings about the GPUs that the target uses, or may use.
+    """
+    stamp = _stamp(links)
+    shown = list(findings)
+    if stamp is not None:
+        shown = [_stamped(f, *stamp) if f.check in MEASURED else f for f in shown]
+    if all(f.verdict is Verdict.OK for f in shown):
+        return shown
+    bad = {f.identity for f in shown if f.verdict is not Verdict.OK}
+    shown = [_behind(f, bad) for f in shown]
     return [_told(f, shown) if _is_bad(f) else f for f in shown]
+
+
+def _stamp(links: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
+    """Say in a few words on which links was measured, and which findings say more."""
+    links = [f for f in links if f.alertname in LINKS]
+    if not links:
+        return None
+    told = [f for f in links if _is_bad(f)]
+    if told:
+        slots = sorted({dict(f.subject).get("slot", "?") for f in told})
+        return f"measured on a degraded link: {', '.join(slots)}", told
+    judged = [f for f in links if f.alertname == LINKS[0]]
+    if all(f.verdict is Verdict.OK and f.conclusive for f in judged):
+        return f"measured on {len(judged)} GPU link(s) as declared, without errors", ()
+    return "measured on GPU links that are not judged", ()
+
+
+def _stamped(finding: Finding, stamp: str, told: Sequence[Finding]) -> Finding:
+    """Stamp a figure with the links it was measured on."""
+
+    def argue() -> Argument:
+        own = finding.argument
+        suspects = tuple(f"{f.alertname} stands too: {f.argument.summary}" for f in told)
+        ruled_out: tuple[str, ...] = ()
+        if _is_bad(finding) and stamp.endswith("without errors"):
+            ruled_out = (f"GPU links: {stamp}",)
+        return replace(
+            own,
+            summary=f"{own.summary}; {stamp}" if told and _is_bad(finding) else own.summary,
+            evidence={**own.evidence, "links": stamp},
+            ruled_out=own.ruled_out + ruled_out,
+            suspects=(suspects if _is_bad(finding) else ()) + own.suspects,
+        )
+
+    return replace(finding, argue=argue)
 
 
 def _is_bad(finding: Finding) -> bool:

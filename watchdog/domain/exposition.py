@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from watchdog.domain.exposition_gpus import of_gpus
+from watchdog.domain.families import Family, Key, counter, gauge, number, values
 from watchdog.domain.finding import Finding
 from watchdog.domain.report import Report
-from watchdog.domain.sample import Labels
+from watchdog.domain.sample import HOST
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 ENGINE: Final = ("target", "engine", "model_name", "replica")
-SUBJECT: Final = (*ENGINE, "probe")
+SUBJECT: Final = (*ENGINE, "probe", "slot")
 """The labels of every family about a subject, "" where absent: a family's labels never change."""
-
-LONGEST: Final = 512
-"""Characters of a label value; what is longer is cut."""
-
-Family = GaugeMetricFamily | CounterMetricFamily
-Key = tuple[str, ...]
 
 MEASURED: Mapping[str, tuple[str, str]] = {
     "acceptance_length": (
@@ -92,17 +86,19 @@ def _of_report(report: Report | None) -> Iterator[Family]:
     if report is None:
         return
     yield from _measured(report)
+    yield from of_gpus(report)
     yield from _findings(report)
     yield _alerts(report)
     yield from _probes(report)
-    yield _gauge(
+    yield gauge(
         "watchdog_last_round_timestamp_seconds",
         "When the last round was, in Unix seconds.",
         (),
         {(): report.now + report.skew},
     )
     targets = {reading.target for reading in report.readings} | set(report.paused)
-    yield _gauge(
+    targets -= {HOST}
+    yield gauge(
         "watchdog_paused",
         "1 while an operator keeps the target from being alerted about.",
         ("target",),
@@ -111,24 +107,24 @@ def _of_report(report: Report | None) -> Iterator[Family]:
 
 
 def _own(totals: Totals, version: str) -> Iterator[Family]:
-    yield _gauge(
+    yield gauge(
         "watchdog_build_info", "The version that runs; always 1.", ("version",), {(version,): 1.0}
     )
-    yield _gauge(
+    yield gauge(
         "watchdog_config_last_reload_successful",
         "0 while the configuration file has faults and the one before is kept.",
         (),
         {(): float(totals.reload_ok)},
     )
-    yield _gauge(
+    yield gauge(
         "watchdog_config_last_reload_success_timestamp_seconds",
         "When a configuration was last taken, in Unix seconds.",
         (),
         {(): totals.reload_at},
     )
-    yield _counter("watchdog_rounds", "Rounds finished since the start.", (), {(): totals.rounds})
+    yield counter("watchdog_rounds", "Rounds finished since the start.", (), {(): totals.rounds})
     # Not `instance`: that label is the scrape's own, and Prometheus would rename ours.
-    yield _counter(
+    yield counter(
         "watchdog_notifications",
         "Alerts and changes handed to a sink's destination, by result.",
         ("sink", "destination", "result"),
@@ -138,25 +134,25 @@ def _own(totals: Totals, version: str) -> Iterator[Family]:
 
 def _measured(report: Report) -> Iterator[Family]:
     """Show the engines' figures: the evidence of the checks in SOURCES, and of no other."""
-    values: dict[str, dict[Key, float]] = {key: {} for key in MEASURED}
+    found: dict[str, dict[Key, float]] = {key: {} for key in MEASURED}
     positions: dict[Key, float] = {}
     by_check: dict[str, list[Finding]] = {}
     for finding in report.findings:
         by_check.setdefault(finding.check, []).append(finding)
     for key, checks in SOURCES.items():
         for finding in (f for check in checks for f in by_check.get(check, ())):
-            value = _number(finding.argument.evidence.get(key))
+            value = number(finding.argument.evidence.get(key))
             if value is not None:
-                values[key].setdefault(_values(finding.subject, ENGINE), value)
+                found[key].setdefault(values(finding.subject, ENGINE), value)
     for finding in by_check.get("acceptance_length", ()):
         ratios = finding.argument.evidence.get("positions")
         for i, ratio in enumerate(ratios if isinstance(ratios, (list, tuple)) else ()):
-            value = _number(ratio)
+            value = number(ratio)
             if value is not None:
-                positions.setdefault((*_values(finding.subject, ENGINE), str(i)), value)
+                positions.setdefault((*values(finding.subject, ENGINE), str(i)), value)
     for key, (name, about) in MEASURED.items():
-        yield _gauge(name, about, ENGINE, values[key])
-    yield _gauge(
+        yield gauge(name, about, ENGINE, found[key])
+    yield gauge(
         "watchdog_position_acceptance_ratio",
         "Share of the drafts whose token at this position was accepted, 0 to 1.",
         (*ENGINE, "position"),
@@ -168,17 +164,17 @@ def _findings(report: Report) -> Iterator[Family]:
     verdicts: dict[Key, float] = {}
     conclusive: dict[Key, float] = {}
     for finding in report.findings:
-        key = (finding.check, finding.alertname, *_values(finding.subject, SUBJECT))
+        key = (finding.check, finding.alertname, *values(finding.subject, SUBJECT))
         verdicts[key] = max(float(finding.verdict), verdicts.get(key, 0.0))
         conclusive[key] = min(float(finding.conclusive), conclusive.get(key, 1.0))
     names = ("check", "alertname", *SUBJECT)
-    yield _gauge(
+    yield gauge(
         "watchdog_finding_verdict",
         "Verdict of a check on a subject: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
         names,
         verdicts,
     )
-    yield _gauge(
+    yield gauge(
         "watchdog_finding_conclusive",
         "0 while there is too little evidence for the verdict to mean anything.",
         names,
@@ -188,10 +184,10 @@ def _findings(report: Report) -> Iterator[Family]:
 
 def _alerts(report: Report) -> Family:
     states = {
-        (alert.finding.alertname, alert.state.value, *_values(alert.finding.subject, SUBJECT)): 1.0
+        (alert.finding.alertname, alert.state.value, *values(alert.finding.subject, SUBJECT)): 1.0
         for alert in report.alerts
     }
-    return _gauge(
+    return gauge(
         "watchdog_alert_state",
         "1 for each alert that fires or was resolved within 15 minutes.",
         ("alertname", "state", *SUBJECT),
@@ -200,50 +196,12 @@ def _alerts(report: Report) -> Family:
 
 
 def _probes(report: Report) -> Iterator[Family]:
-    names = ("probe", "target")
+    names = ("probe", "target", "slot")
     success: dict[Key, float] = {}
     took: dict[Key, float] = {}
     for reading in report.readings:
-        key = (reading.probe, reading.target)
+        key = (reading.probe, reading.target, reading.slot)
         success[key] = float(reading.error is None)
         took[key] = reading.took
-    yield _gauge("watchdog_probe_success", "1 if the last reading had no error.", names, success)
-    yield _gauge("watchdog_probe_duration_seconds", "How long the last reading took.", names, took)
-
-
-def _values(subject: Labels, names: tuple[str, ...]) -> Key:
-    pairs = dict(subject)
-    return tuple(pairs.get(name, "") for name in names)
-
-
-def _number(value: object) -> float | None:
-    """Return what is a finite number, else None: a series that is absent beats one that is NaN."""
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        return float(value)
-    return None
-
-
-def _clean(value: str) -> str:
-    """A label value that can be written as UTF-8 on one line, whatever a server named its model."""
-    text = value[:LONGEST].encode("utf-8", "replace").decode("utf-8")
-    return text.replace("\r", "\n")  # some readers of the text end a line at either; \n is escaped
-
-
-def _gauge(name: str, about: str, names: tuple[str, ...], values: Mapping[Key, float]) -> Family:
-    family = GaugeMetricFamily(name, about, labels=names)
-    for key, value in _unique(values).items():
-        family.add_metric(key, value)
-    return family
-
-
-def _counter(name: str, about: str, names: tuple[str, ...], values: Mapping[Any, float]) -> Family:
-    """`name` without `_total`, which the text adds."""
-    family = CounterMetricFamily(name, about, labels=names)
-    for key, value in _unique(values).items():
-        family.add_metric(key, value)
-    return family
-
-
-def _unique(values: Mapping[Key, float]) -> dict[Key, float]:
-    """Clean the label values; of two that became alike one counts: one sample a series."""
-    return {tuple(_clean(text) for text in key): value for key, value in sorted(values.items())}
+    yield gauge("watchdog_probe_success", "1 if the last reading had no error.", names, success)
+    yield gauge("watchdog_probe_duration_seconds", "How long the last reading took.", names, took)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from watchdog.domain import series as s
 from watchdog.domain.acceptance import NOTHING, Decode, decode_of
 from watchdog.domain.profile import NOTHING_DECLARED, Profile
-from watchdog.domain.sample import NO_FACTS, Facts, Labels, Reading, labels
+from watchdog.domain.sample import HOST, NO_FACTS, Facts, Labels, Reading, Sample, labels
 
 GONE_AFTER: Final = 3600.0
 """Seconds that a subject may be missing from pages that were read before it is gone for good."""
@@ -36,10 +36,11 @@ class Window:
     One subject between two readings of one life.
 
     `seconds` is None at the first reading of a life: nothing can have grown. `grown` holds the
-    increase of each counter, `levels` the newest value of each series, `before` those at the
-    window's start. `reset`: this subject was known, and began a new life here.
-    `gap`: readings were missed inside. A target's window has its engines' windows in `parts`,
-    the readings of this round in `readings` and their facts, merged.
+    increase of each counter (nothing where the page is the same as before), `levels` the newest
+    value of each series, `before` those at the window's start. `reset`: this subject was known,
+    and began a new life here. `gap`: readings were missed inside. A target's window has its
+    engines' windows in `parts`, the host's those of its GPUs; `readings` are this round's of a
+    target, of the host or of a GPU, and `facts` theirs, merged.
     """
 
     subject: Labels
@@ -61,14 +62,14 @@ class Window:
         if self.seconds is None:
             return NOTHING
         if not self.moved:
-            return NOTHING._replace(seconds=self.seconds)
+            return _idle(self.seconds)
         running = self.before.get(s.RUNNING, 0.0)
         return decode_of(self.grown, running, self.seconds, self.profile.icc)
 
     @cached_property
     def moved(self) -> bool:
         """Whether any counter grew: most windows of most engines are idle."""
-        return any(self.grown.values())
+        return bool(self.grown) and any(self.grown.values())
 
     @property
     def depth(self) -> int:
@@ -92,15 +93,19 @@ class Window:
 @dataclass(slots=True)
 class _Past:
     at: float
-    levels: dict[str, float]
+    levels: dict[str, float]  # the last value of every series of this life
+    newest: dict[str, float]  # those of the last page alone
     birth: tuple[float | None, float | None]
     missed: bool = False
+
+
+Groups = dict[Labels, dict[str, float]]
 
 
 @dataclass
 class History:
     """
-    The last reading of every subject of one target.
+    The last reading of every subject of one target, or of this host and its GPUs (HOST).
 
     `gap_after` seconds between two readings count as a gap even if none failed in between.
     """
@@ -110,32 +115,65 @@ class History:
     gap_after: float = float("inf")
     _past: dict[Labels, _Past] = field(default_factory=dict)
     _read_at: float | None = None
+    _batches: list[tuple[Sample, ...]] = field(default_factory=list)
+    _groups: Groups = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.subject: Labels = () if self.target == HOST else labels(target=self.target)
 
     def add(self, readings: Sequence[Reading], now: float) -> Window:
         """Take one round's readings of the target; its engines' windows are the `parts`."""
-        subject = labels(target=self.target)
-        facts: dict[str, object] = {}
-        groups: dict[Labels, dict[str, float]] = {}
-        for reading in readings:
-            facts.update(reading.facts)
-            last, group = None, {}
-            for about, name, value in reading.samples:
-                if about is not last:  # a probe hands an engine's samples side by side
-                    last, group = about, groups.setdefault(about, {})
-                group[name] = value
+        groups = self._grouped([reading.samples for reading in readings])
         if groups:  # another probe's failure makes no page unread
             self._read_at = now
-        for about, past in self._past.items():
-            past.missed = past.missed or about not in groups
-        start = groups.get(subject, {}).get(s.PROCESS_START)
-        whole = self._window(subject, groups.pop(subject, {}), start, now)
-        whole.facts, whole.readings = facts, tuple(readings)
-        parts = [self._window(about, levels, start, now) for about, levels in groups.items()]
+        if len(groups) < len(self._past):
+            for about, past in self._past.items():
+                past.missed = past.missed or about not in groups
+        own = groups.get(self.subject, {})
+        start = own.get(s.PROCESS_START)
+        whole = self._window(self.subject, own, start, now)
+        whole.readings = tuple(r for r in readings if not r.slot)
+        whole.facts = _facts(whole.readings)
+        parts = [
+            self._window(about, levels, start, now)
+            for about, levels in groups.items()
+            if about != self.subject
+        ]
         for part in parts:
-            part.facts = facts
+            part.facts = whole.facts
+        if len(whole.readings) < len(readings):
+            parts = self._with_slots(parts, readings, whole)
         whole.parts = tuple(parts)
         self._bound()
         return whole
+
+    def _grouped(self, batches: list[tuple[Sample, ...]]) -> Groups:
+        """Sort samples by subject. The same samples give the same objects: nothing moved."""
+        if batches == self._batches:
+            return self._groups
+        groups: Groups = {}
+        for samples in batches:
+            last, group = None, {}
+            for about, name, value in samples:
+                if about is not last:  # a probe hands an engine's samples side by side
+                    last, group = about, groups.setdefault(about, {})
+                group[name] = value
+        self._batches, self._groups = batches, groups
+        return groups
+
+    def _with_slots(
+        self, parts: list[Window], readings: Sequence[Reading], host: Window
+    ) -> list[Window]:
+        """Give each GPU its own readings and facts; one that told nothing has a window too."""
+        by_subject = {part.subject: part for part in parts}
+        for slot in dict.fromkeys(r.slot for r in readings if r.slot):
+            subject = labels(slot=slot)
+            # Unread is not the same as before: such a window has no levels.
+            unread = Window(subject, host.ended, gap=True, profile=self.profile)
+            part = by_subject.setdefault(subject, unread)
+            part.readings = tuple(r for r in readings if r.slot == slot)
+            part.facts = {**host.facts, **_facts(part.readings)}
+        return list(by_subject.values())
 
     def gone(self, now: float) -> list[Labels]:
         """Forget and return the subjects that pages of the last hour no longer have."""
@@ -148,7 +186,7 @@ class History:
 
     def subjects(self) -> set[Labels]:
         """Return the subjects that are known, and the target itself."""
-        return {labels(target=self.target), *self._past}
+        return {self.subject, *self._past}
 
     def __len__(self) -> int:
         """Count the known subjects."""
@@ -160,30 +198,48 @@ class History:
         past = self._past.get(subject)
         if past is None or (not levels and not past.levels):
             if levels:
-                self._past[subject] = _Past(now, levels, (start, levels.get(s.CREATED)))
+                self._past[subject] = _Past(now, levels, levels, (start, levels.get(s.CREATED)))
             return Window(subject, now, levels=levels, profile=self.profile)
         if not levels:
             return Window(subject, now, levels=past.levels, profile=self.profile, gap=True)
         birth = (start, levels.get(s.CREATED))
-        grown = _growth(past.levels, levels)
-        known = birth[0] is None or past.birth[0] is None or birth[0] == past.birth[0]
-        known = known and (birth[1] is None or past.birth[1] is None or birth[1] == past.birth[1])
-        if grown is None or not known or now <= past.at:
-            self._past[subject] = _Past(now, levels, birth)
+        same = levels is past.newest
+        grown = _NOTHING if same else _growth(past.levels, levels)
+        if grown is None or now <= past.at or not _same_life(birth, past.birth):
+            self._past[subject] = _Past(now, levels, levels, birth)
             return Window(subject, now, levels=levels, profile=self.profile, reset=True)
-        seconds = now - past.at
-        before = past.levels
-        window = Window(
-            subject, now, seconds, grown, levels, before, profile=self.profile,
-            gap=past.missed or seconds > self.gap_after,
-        )  # fmt: skip
+        seconds, before = now - past.at, past.levels
+        gap = past.missed or seconds > self.gap_after
         # A series that is away for one page keeps its last value: it is no new counter.
-        self._past[subject] = _Past(now, {**before, **levels}, birth)
-        return window
+        whole = before if same else {**before, **levels}
+        past.at, past.levels, past.newest, past.birth = now, whole, levels, birth
+        past.missed = False
+        return Window(subject, now, seconds, grown, levels, before, gap=gap, profile=self.profile)
 
     def _bound(self) -> None:
         while len(self._past) > MOST_SUBJECTS:
             del self._past[min(self._past, key=lambda about: self._past[about].at)]
+
+
+@lru_cache(maxsize=64)
+def _idle(seconds: float) -> Decode:
+    """A window in which nothing moved; most are, and most are equally long."""
+    return NOTHING._replace(seconds=seconds)
+
+
+def _facts(readings: Iterable[Reading]) -> Facts:
+    facts: dict[str, object] = {}
+    for reading in readings:
+        facts.update(reading.facts)
+    return facts
+
+
+def _same_life(
+    birth: tuple[float | None, float | None], before: tuple[float | None, float | None]
+) -> bool:
+    """Whether neither the process's start nor the counters' birth, where told, is another."""
+    pairs = zip(birth, before, strict=True)
+    return birth == before or all(a is None or b is None or a == b for a, b in pairs)
 
 
 def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:

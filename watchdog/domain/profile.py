@@ -1,9 +1,11 @@
-"""What an operator declares of a target: claims for the checks to verify."""
+"""What an operator declares of a target or of the host: claims for the checks to verify."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+
+from watchdog.domain.link import Slot
 
 SOMETIMES: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
 """Methods that draft only when they find a match: they may accept nothing and be healthy."""
@@ -15,10 +17,11 @@ ICC: Final = 0.10
 @dataclass(frozen=True, slots=True)
 class Profile:
     """
-    A target as declared; None where nothing is declared.
+    A target, or the host, as declared; None where nothing is declared.
 
     `depth` in draft positions, `acceptance_length` in tokens, `cold_start` in seconds: how long
-    a young process may take before it answers. `icc` is 0 to 1.
+    a young process may take before it answers. `icc` is 0 to 1. `slots` are the host's: what its
+    GPU links are declared to be.
     """
 
     speculation: bool | None = None
@@ -27,6 +30,7 @@ class Profile:
     acceptance_length: float | None = None
     cold_start: float = 900.0
     icc: float = ICC
+    slots: tuple[Slot, ...] = ()
 
     @property
     def drafts_sometimes(self) -> bool:

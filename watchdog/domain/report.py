@@ -89,6 +89,7 @@ def _reading(reading: Reading) -> dict[str, Any]:
     return {
         "probe": reading.probe,
         "target": reading.target,
+        "slot": reading.slot,
         "ok": reading.error is None,
         "took_seconds": round(reading.took, 6),
         "error": reading.error,
