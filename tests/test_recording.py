@@ -13,14 +13,17 @@ from tests.hostile import HostileServer, answer
 from watchdog.domain import series as s
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood
 from watchdog.fetch import Access
+from watchdog.gpu_recording import GpuRecorder
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.probes.vllm_page import parse_page
-from watchdog.recording import Recorder, Recording, capture
+from watchdog.recording import Recorder, Recording, Snapshot, capture
 from watchdog.redaction import redactor_of
+from watchdog.tree import Tree
 
 FIXTURES = Path(__file__).parent / "probes" / "fixtures" / "vllm_metrics"
 BODY = (FIXTURES / "g_draft_same_healthy_1_after_greedy.prom").read_bytes()
 GOOD = b'vllm:prompt_tokens_total{engine="0",model_name="m"} 1\n'
+NO_GPU = GpuRecorder(Tree(Path("/nonexistent")), [])
 NOTHING_HIDDEN = Recorder(redactor_of([], [], []))
 
 
@@ -152,7 +155,7 @@ def test_what_is_written_is_read_back(tmp_path):
         "silent": NoAnswer("nothing there"),
         "odd": NotUnderstood("odd answer"),
     }
-    NOTHING_HIDDEN.write(tmp_path, 7, 1796008336.125, scrapes)
+    NOTHING_HIDDEN.write(tmp_path, 7, 1796008336.125, Snapshot(scrapes))
     ((at, readings),) = Recording(tmp_path).snapshots()
     assert at == 1796008336.125
     found = {reading.target: reading for reading in readings}
@@ -167,7 +170,8 @@ def test_what_is_written_is_read_back(tmp_path):
 
 def test_more_than_a_thousand_snapshots_keep_their_order(tmp_path):
     for index in (998, 999, 1000, 1001):
-        NOTHING_HIDDEN.write(tmp_path, index, 1796008336.0 + index, {"t": {"metrics.prom": GOOD}})
+        one = Snapshot({"t": {"metrics.prom": GOOD}})
+        NOTHING_HIDDEN.write(tmp_path, index, 1796008336.0 + index, one)
     assert len(list(Recording(tmp_path).snapshots())) == 4
 
 
@@ -182,7 +186,7 @@ def test_capture_records_rounds_that_replay(tmp_path):
 
     with HostileServer(counts) as server:
         probes = [VllmMetrics("t", server.url), object()]
-        assert capture(probes, tmp_path / "new", 3, 15.0, Ticking()) == 3
+        assert capture(probes, tmp_path / "new", NO_GPU, 3, 15.0, Ticking()) == 3
     found = [(at, readings[0]) for at, readings in Recording(tmp_path / "new").snapshots()]
     assert [at for at, _ in found] == [1796000000.25, 1796000015.25, 1796000030.25]
     assert [reading.samples[0].value for _, reading in found] == [0, 1, 2]
@@ -191,7 +195,7 @@ def test_capture_records_rounds_that_replay(tmp_path):
 def test_a_server_that_is_down_is_recorded_too(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    assert capture([VllmMetrics("t", url)], tmp_path / "new", 2, 1.0, Ticking()) == 0
+    assert capture([VllmMetrics("t", url)], tmp_path / "new", NO_GPU, 2, 1.0, Ticking()) == 0
     readings = [readings[0] for _, readings in Recording(tmp_path / "new").snapshots()]
     assert [reading.answered for reading in readings] == [False, False]
     assert "connection refused" in readings[0].error
@@ -200,9 +204,9 @@ def test_a_server_that_is_down_is_recorded_too(tmp_path):
 def test_capture_does_not_write_into_a_folder_that_holds_something(tmp_path):
     (tmp_path / "mine").touch()
     with pytest.raises(CommandError, match="is not empty"):
-        capture([], tmp_path, 1, 1.0, Ticking())
+        capture([], tmp_path, NO_GPU, 1, 1.0, Ticking())
     with pytest.raises(CommandError, match="cannot record into"):
-        capture([], tmp_path / "mine", 1, 1.0, Ticking())
+        capture([], tmp_path / "mine", NO_GPU, 1, 1.0, Ticking())
 
 
 def test_nothing_secret_reaches_the_disk(tmp_path):
@@ -226,7 +230,7 @@ def test_nothing_secret_reaches_the_disk(tmp_path):
             VllmMetrics(f"{own}:8000", server.url, access),
             VllmMetrics("gpu-7.rack.example:8000", "http://gpu-7.rack.example.invalid:8000"),
         ]
-        capture(probes, folder, 1, 1.0, Ticking())
+        capture(probes, folder, NO_GPU, 1, 1.0, Ticking())
     written = "\n".join(
         str(path.relative_to(folder)) + (path.read_text() if path.is_file() else "")
         for path in folder.rglob("*")
@@ -286,7 +290,7 @@ def test_a_recording_of_the_real_captures_has_their_increase(tmp_path):
         name = ("g_draft_other_broken_0_start", "g_draft_other_broken_1_after_greedy")[index]
         body = (FIXTURES / f"{name}.prom").read_bytes()
         NOTHING_HIDDEN.write(
-            tmp_path, index, 1796008100.0 + 72 * index, {"t": {"metrics.prom": body}}
+            tmp_path, index, 1796008100.0 + 72 * index, Snapshot({"t": {"metrics.prom": body}})
         )
     drafts = [
         {x.series: x.value for x in readings[0].samples}[s.DRAFTS]

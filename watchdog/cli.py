@@ -238,6 +238,35 @@ def status(config: Path | None, url: str | None, as_json: bool, everything: bool
     return int(telling.verdict_of(report))
 
 
+@cli.command("links")
+@with_config
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+@click.option("--propose", is_flag=True, help="print a gpus: section to review, and apply nothing")
+@click.option("--despite-errors", is_flag=True, help="propose from a boot with link errors as well")
+def links_command(
+    config: Path | None,
+    url: str | None,
+    as_json: bool,  # noqa: FBT001
+    propose: bool,  # noqa: FBT001
+    despite_errors: bool,  # noqa: FBT001
+) -> int:
+    """Every GPU's link: declared, actual, each witness, errors; exits with the worst verdict."""
+    from watchdog import links, logs
+
+    if as_json and propose:
+        raise CommandError("--json and --propose exclude each other")
+    if despite_errors and not propose:
+        raise CommandError("--despite-errors goes with --propose")
+    logs.configure(level="error")
+    report = links.links(settings_of(config, url))
+    if propose:
+        click.echo(links.proposal(report, with_errors=despite_errors), nl=False)
+        return 0
+    text = json.dumps(report, indent=2, ensure_ascii=False) if as_json else links.table(report)
+    click.echo(text)
+    return int(Verdict[report["verdict"]])
+
+
 @cli.command()
 @click.argument("target")
 @click.argument("duration", type=Seconds())

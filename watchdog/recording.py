@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import socket
 import time
@@ -10,19 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Final, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from watchdog.domain.report import rfc3339
-from watchdog.domain.sample import Reading
+from watchdog.domain.sample import Facts, Reading
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch import Access
 from watchdog.fetch_sockets import reason_of
+from watchdog.gpu_recording import NO_GPUS, GpuRecorder, Taken, json_of, recorded
+from watchdog.probes.launch import Launch
 from watchdog.probes.vllm_metrics import VllmMetrics, details_of
 from watchdog.probes.vllm_page import parse_page
 from watchdog.redaction import Redactor, redactor_of
 
 LARGEST: Final = 8 * 2**20  # bytes of a file that is read
+LAUNCH: Final = "launch"
+LAUNCH_SECONDS: Final = 5.0
 DETAIL_FILES: Final = ("version.json", "models.json")
 _ANSWERED: Final = "(it answered)"
 _TIME: Final = re.compile(
@@ -31,6 +37,14 @@ _TIME: Final = re.compile(
 
 Scrape = Mapping[str, bytes] | ProbeError
 """One target's bodies by file name, or why there are none."""
+
+
+class Snapshot(NamedTuple):
+    """What is written of one moment: scrapes and launch facts by target, and the GPUs."""
+
+    scrapes: Mapping[str, Scrape]
+    gpus: Taken = NO_GPUS
+    launches: Mapping[str, Facts] = MappingProxyType({})
 
 
 class Clock(Protocol):
@@ -47,11 +61,11 @@ class Recorder:
 
     redactor: Redactor
 
-    def write(self, directory: Path, index: int, at: float, scrapes: Mapping[str, Scrape]) -> None:
+    def write(self, directory: Path, index: int, at: float, snapshot: Snapshot) -> None:
         """Write one snapshot, `at` in Unix seconds; it appears whole or not at all."""
         whole = directory / f"{index:03d}"
         part = directory / f".{index:03d}.part"
-        for target, scrape in scrapes.items():
+        for target, scrape in snapshot.scrapes.items():
             folder = part / "targets" / _file_name(self.redactor.text(target))
             folder.mkdir(parents=True)
             if isinstance(scrape, ProbeError):
@@ -62,6 +76,12 @@ class Recorder:
             for file, body in scrape.items():
                 (folder / file).write_bytes(self.redactor.body(body))
         part.mkdir(parents=True, exist_ok=True)
+        snapshot.gpus.write(part)
+        for target, facts in snapshot.launches.items():
+            launch = part / LAUNCH / f"{_file_name(self.redactor.text(target))}.json"
+            launch.parent.mkdir(exist_ok=True)
+            body = json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+            launch.write_bytes(self.redactor.body(body))
         (part / "at").write_text(rfc3339(at) + "\n", encoding="ascii")
         part.rename(whole)
 
@@ -69,6 +89,7 @@ class Recorder:
 def capture(
     probes: Sequence[object],
     directory: Path,
+    gpus: GpuRecorder,
     rounds: int,
     interval: float,
     clock: Clock,
@@ -76,10 +97,12 @@ def capture(
     """
     Record `rounds` snapshots, one every `interval` seconds; return how many scrapes succeeded.
 
-    Of `probes` those count whose source is a target's page. A scrape that fails is recorded
-    too. Raises CommandError where the folder cannot be used.
+    Of `probes` the targets' pages and processes count, and `gpus` beside them. A scrape that
+    fails is recorded too. Raises CommandError where the folder cannot be used.
     """
     pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
+    launches = {probe.target: probe for probe in probes if isinstance(probe, Launch)}
+    known: dict[str, dict[str, object]] = {}
     recorder = Recorder(_redactor_for(pages))
     succeeded = 0
     try:
@@ -89,14 +112,31 @@ def capture(
         for index in range(rounds):
             began = clock.now()
             scrapes = {page.target: _scrape(page, min(interval, 10.0)) for page in pages}
-            recorder.write(directory, index, began, scrapes)
+            for target, scrape in scrapes.items():
+                known[target] = _learned(launches.get(target), known.get(target, {}), scrape)
+            told = {target: facts for target, facts in known.items() if facts.keys() - {"answered"}}
+            taken = gpus.take(min(interval, 10.0))
+            recorder.write(directory, index, began, Snapshot(scrapes, taken, told))
             succeeded += sum(not isinstance(scrape, ProbeError) for scrape in scrapes.values())
             rest = began + interval - clock.now()
             if index + 1 < rounds and clock.sleep(max(0.0, rest)):
                 break
     except OSError as error:
         raise CommandError(f"cannot record into {directory}: {reason_of(error)}") from error
+    finally:
+        gpus.close()
     return succeeded
+
+
+def _learned(launch: Launch | None, known: Facts, scrape: Scrape) -> dict[str, object]:
+    """What is known of the target's processes, asked anew as seldom as a daemon would."""
+    if launch is None:
+        return {}
+    answered = not isinstance(scrape, NoAnswer)
+    with contextlib.suppress(ProbeError):
+        reading = launch.read({**known, "answered": answered}, time.monotonic() + LAUNCH_SECONDS)
+        return {**reading.facts, "answered": answered}
+    return {}
 
 
 def _scrape(page: VllmMetrics, seconds: float) -> Scrape:
@@ -155,8 +195,9 @@ class Recording:
             if last is not None and at <= last:
                 raise CommandError(f"{folder / 'at'}: not later than the snapshot before it")
             last = at
-            readings = (_reading(target) for target in _targets(folder))
-            yield at, [reading for reading in readings if reading is not None]
+            readings = [_reading(target) for target in _targets(folder)]
+            launches = [_launch(file) for file in _launches(folder)]
+            yield at, [r for r in (*readings, *launches, *recorded(folder)) if r is not None]
 
 
 def _number(folder: Path) -> tuple[int, str]:
@@ -194,6 +235,16 @@ def _reading(folder: Path) -> Reading | None:
         return Reading(name, target, error=f"{shown} {error}")
     details = {file: _bytes(folder / file) or b"" for file in DETAIL_FILES}
     return Reading(name, target, samples, {**facts, **details_of(details)})
+
+
+def _launches(folder: Path) -> list[Path]:
+    return sorted((folder / LAUNCH).glob("*.json"))
+
+
+def _launch(file: Path) -> Reading:
+    """What was learned of a target's processes in one snapshot. Raises CommandError."""
+    facts = json_of(file)
+    return Reading(Launch.name, unquote(file.name.removesuffix(".json")), facts=facts)
 
 
 def _bytes(file: Path) -> bytes | None:
