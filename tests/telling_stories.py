@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from watchdog.checks import CHECKS
+from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.domain import series as s
 from watchdog.domain.assess import Assessor, Watch
 from watchdog.domain.finding import Finding
@@ -118,7 +118,8 @@ class Story:
     now: float = 1_000_000.0
 
     def __post_init__(self) -> None:
-        checks = {name: kind(**self.limits.get(name, {})) for name, kind in CHECKS.items()}
+        kinds = {name: kind for name, kind in CHECKS.items() if kind.about not in ABOUT_HOST}
+        checks = {name: kind(**self.limits.get(name, {})) for name, kind in kinds.items()}
         history = History(TARGET, self.profile, 2.5 * self.interval)
         self.assessor = Assessor("host", "0", {TARGET: Watch(history, checks)})
         self.report: Report = self.round()

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from watchdog import config
 from watchdog.checks import CHECKS
+from watchdog.domain.link import Slot
+from watchdog.domain.sample import HOST
 from watchdog.duration import format_duration, parse_duration
 from watchdog.errors import ConfigError
 from watchdog.faults import known_keys
@@ -223,7 +225,7 @@ def test_no_targets_at_all_is_allowed_and_warned_of(tmp_path):
     settings = config.load(write(tmp_path, "targets: []\n"))
 
     assert settings.targets == ()
-    assert config.warnings(settings) == ["targets: none; nothing is watched"]
+    assert config.warnings(settings) == ["targets: none; only the GPUs of this host are watched"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,33 @@ def test_a_profile_holds_what_is_declared(tmp_path):
 
     profile = config.profile_of(settings, settings.targets[0])
 
-    assert dataclasses.astuple(profile) == (True, "eagle3", 3, 2.5, 5400.0, 0.2)
+    assert dataclasses.astuple(profile) == (True, "eagle3", 3, 2.5, 5400.0, 0.2, ())
+
+
+def test_a_slot_is_declared_by_any_spelling_of_its_address(tmp_path):
+    path = write(
+        tmp_path,
+        "gpus:\n"
+        "  slots:\n"
+        "    0000:05:00.0: {generation: 3, width: 16}\n"
+        '    "09:00.0": {generation: 3, width: 8, note: bifurcated}\n'
+        '    "0000:8A:00.0": {generation: 4, width: 16}\n',
+    )
+
+    assert config.host_profile(config.load(path)).slots == (
+        Slot("0000:05:00.0", 3, 16, ""),
+        Slot("0000:09:00.0", 3, 8, "bifurcated"),
+        Slot("0000:8a:00.0", 4, 16, ""),
+    )
+
+
+def test_checks_of_the_host_are_made_for_the_host_alone():
+    of_host = config.checks_for(config.default(), HOST)
+    of_target = config.checks_for(config.default(), "127.0.0.1:8000")
+
+    assert {name: type(check) for name, check in {**of_host, **of_target}.items()} == dict(CHECKS)
+    assert {check.about for check in of_host.values()} == {"host", "gpu"}
+    assert {check.about for check in of_target.values()} == {"target", "engine"}
 
 
 def test_a_targets_own_limit_beats_the_common_one_which_beats_the_default(tmp_path):
@@ -275,7 +303,6 @@ def test_a_targets_own_limit_beats_the_common_one_which_beats_the_default(tmp_pa
     assert (a["progress"].after, b["progress"].after) == (300.0, 180.0)
     assert a["progress"].longest_prefill == CHECKS["progress"]().longest_prefill
     assert a["counters"].slack == b["counters"].slack == 0.5
-    assert {name: type(check) for name, check in b.items()} == dict(CHECKS)
 
 
 @dataclasses.dataclass(frozen=True)

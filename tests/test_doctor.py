@@ -187,7 +187,7 @@ def test_a_slip_in_the_configuration_is_a_warning(tmp_path):
     lines = list(doctor.configuration(chosen, tmp_path / "config.yaml"))
 
     assert [line.verdict for line in lines] == [Verdict.OK, Verdict.WARNING]
-    assert "nothing is watched" in lines[1].detail
+    assert "only the GPUs of this host" in lines[1].detail
 
 
 def test_processes_of_others_that_are_hidden_are_said(tmp_path):

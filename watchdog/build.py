@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from watchdog import __version__
 from watchdog.clock import Clock
-from watchdog.config import access_of, checks_for, profile_of
+from watchdog.config import access_of, checks_for, host_profile, profile_of
 from watchdog.domain.assess import Assessor, Watch
 from watchdog.domain.history import History
-from watchdog.probes.launch import Launch
+from watchdog.domain.sample import HOST
+from watchdog.pci import gpus
+from watchdog.probes.gpu_memory import GpuMemory
+from watchdog.probes.gpus import Gpus
+from watchdog.probes.launch import Launch, is_here
+from watchdog.probes.nvml import Nvml
+from watchdog.probes.pcie_sysfs import PcieSysfs
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.reader import Probe, Readers
 from watchdog.round import Watchdog
 from watchdog.settings import Settings
 from watchdog.sinks import Sink
 from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
+from watchdog.tree import Tree
 
 GAP = 2.5
 """Intervals between two readings above which one was missed."""
@@ -26,7 +34,7 @@ def watchdog_of(settings: Settings, sinks: Sequence[Sink], clock: Clock | None =
     clock = clock or Clock()
     patience = min(10.0, max(0.8, settings.interval / clock.speed / 3))
     return Watchdog(
-        Readers(probes_of(settings)),
+        Readers(probes_of(settings), partial(gpu_probes, settings)),
         assessor_of(settings, gap_after=GAP * settings.interval),
         sinks,
         settings.interval,
@@ -37,23 +45,45 @@ def watchdog_of(settings: Settings, sinks: Sequence[Sink], clock: Clock | None =
 
 
 def probes_of(settings: Settings) -> list[Probe]:
-    """Make the probes of every target."""
-    probes: list[Probe] = []
+    """Make the probes of every target, and the one that lists this host's GPUs."""
+    tree = Tree(settings.gpus.sysfs)
+    probes: list[Probe] = [Gpus(tree)]
     for target in settings.targets:
         probes.append(VllmMetrics(target.name, target.url, access_of(target)))
-        probes.append(Launch(target.name, target.url))
+        probes.append(Launch(target.name, target.url, tree))
+    return probes
+
+
+def gpu_probes(settings: Settings) -> list[Probe]:
+    """Make the probes of each GPU that is there now: one that hangs costs only itself."""
+    tree, probes = Tree(settings.gpus.sysfs), list[Probe]()
+    try:
+        found = gpus(tree)
+    except OSError:  # no PCI bus; the census says so
+        return probes
+    for gpu in found:
+        probes.append(PcieSysfs(gpu.slot, gpu, tree))
+        if gpu.vendor == "nvidia":
+            probes.append(Nvml(gpu.slot, gpu.address))
+        else:
+            library = settings.gpus.pyamdgpuinfo
+            probes.append(GpuMemory(gpu.slot, gpu, tree, library=library))
     return probes
 
 
 def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor:
     """Make the pure middle; a replay needs no more than this."""
     watches = {
-        target.name: Watch(
+        HOST: Watch(
+            History(HOST, host_profile(settings), gap_after), checks_for(settings, HOST), here=True
+        )
+    }
+    for target in settings.targets:
+        watches[target.name] = Watch(
             History(target.name, profile_of(settings, target), gap_after),
             checks_for(settings, target.name),
+            here=is_here(target.url),
         )
-        for target in settings.targets
-    }
     labels = tuple(sorted(settings.alerting.labels.items()))
     return Assessor(settings.host, __version__, watches, labels=labels)
 

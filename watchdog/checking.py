@@ -10,16 +10,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from watchdog.build import assessor_of, probes_of, watchdog_of
+from watchdog.build import assessor_of, gpu_probes, probes_of, watchdog_of
 from watchdog.clock import Clock
 from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.report import PRODUCT, Report, as_json
 from watchdog.errors import CommandError, ProbeError
 from watchdog.fetch import Fetcher
+from watchdog.gpu_recording import GpuRecorder
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.recording import Recording, capture
 from watchdog.round import rounds
 from watchdog.settings import Settings
+from watchdog.tree import Tree
 
 DAEMON_TIMEOUT = 2.0
 MOST_BYTES = 8 << 20
@@ -29,6 +31,9 @@ LATE = 1.0
 
 DECIDING = ("SpecDecodeCollapsed", "SpecDecodeNotDrafting", "ServingDown", "ServingStalled")
 """What a check waits for; the other alerts need longer than anyone waits for an answer."""
+
+LINK_CHECKS = ("pcie_link", "gpu_present")
+"""What is judged by rounds in a row, the same number whatever the traffic."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,9 @@ def check(
     watchdog = watchdog_of(settings, [])
     began = watchdog.clock.now()
     report: Report | None = None
-    for report in rounds(watchdog):
+    for number, report in enumerate(rounds(watchdog), 1):
         waited = watchdog.clock.now() - began
-        still = unsettled(report, settings)
+        still = unsettled(report, settings, number)
         told(Progress(waited, window, still))
         if not still or waited + settings.interval > window + LATE:
             break
@@ -83,13 +88,18 @@ def settings_for(directory: Path) -> Settings:
 def record(settings: Settings, directory: Path, window: float) -> tuple[int, int]:
     """Record `window` seconds of every target; return how many pages came, and how many not."""
     count = max(2, int(window // settings.interval) + 1)
-    clock = Clock()
-    taken = capture(probes_of(settings), directory, count, settings.interval, clock)
+    gpus = GpuRecorder(Tree(settings.gpus.sysfs), gpu_probes(settings))
+    taken = capture(probes_of(settings), directory, gpus, count, settings.interval, Clock())
     return taken, count * len(settings.targets) - taken
 
 
-def unsettled(report: Report, settings: Settings) -> tuple[str, ...]:
-    """Name what more traffic or time would decide; empty when the check may stop."""
+def unsettled(report: Report, settings: Settings, number: int) -> tuple[str, ...]:
+    """
+    Name what more traffic or time would decide; empty when the check may stop.
+
+    `number` rounds are over. A link is judged by rounds in a row, so nothing waits for an idle
+    one longer than these.
+    """
     still: list[str] = []
     for target in settings.targets:
         findings = report.of_target(target.name)
@@ -97,6 +107,9 @@ def unsettled(report: Report, settings: Settings) -> tuple[str, ...]:
         if any(f.alertname == "WatchdogBlind" and f.verdict is not Verdict.OK for f in findings):
             continue  # it answers, and what it says will not change
         still += [f.argument.summary for f in deciding if _is_open(f.verdict, f.conclusive)]
+    if number < max(settings.checks[check]["rounds"] for check in LINK_CHECKS):
+        links = [f for f in report.findings if f.check in LINK_CHECKS]
+        still += [f.argument.summary for f in links if _is_open(f.verdict, f.conclusive)]
     return tuple(still)
 
 
@@ -122,13 +135,14 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     age = (datetime.now(timezone.utc) - at).total_seconds()
     if not asked <= watched or age > FRESH_ROUNDS * settings.interval + 10:
         return None
-    findings = [f for f in report["findings"] if f["subject"].get("target") in names]
+    # The host's own have no target: its GPUs are the same, whichever target is asked about.
+    findings = [f for f in report["findings"] if f["subject"].get("target") in {None, *names}]
     decided = [f for f in findings if f["alertname"] in DECIDING]
     bad = any(f["conclusive"] and f["verdict"] in ("CRITICAL", "WARNING") for f in decided)
     if not bad and not (decided and all(f["conclusive"] for f in decided)):
         return None  # one dead engine is told at once, however little is known of the others
     verdicts = [Verdict[f["verdict"]] for f in findings]
-    alerts = [a for a in report["alerts"] if a["subject"].get("target") in names]
+    alerts = [a for a in report["alerts"] if a["subject"].get("target") in {None, *names}]
     paused = {name: until for name, until in report["paused"].items() if name in names}
     own = {"findings": findings, "alerts": alerts, "paused": paused}
     return {**report, **own, "verdict": worst(verdicts).name}

@@ -10,8 +10,10 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from watchdog.checks import CHECKS
+from watchdog.checks import ABOUT_HOST, CHECKS
+from watchdog.domain.link import Slot
 from watchdog.domain.profile import ICC, Profile
+from watchdog.domain.sample import HOST
 from watchdog.doubts import warnings
 from watchdog.errors import ConfigError
 from watchdog.faults import faults_of, nothing_given
@@ -19,7 +21,10 @@ from watchdog.limits import Limits, make_checks, merged
 from watchdog.settings import Settings, Target, access_of
 from watchdog.yaml_marks import Document, Fault, Place, read
 
-__all__ = ["access_of", "as_yaml", "checks_for", "default", "load", "profile_of", "warnings"]
+__all__ = [
+    "access_of", "as_yaml", "checks_for", "default", "host_profile", "load", "profile_of",
+    "warnings",
+]  # fmt: skip
 
 MOST_BYTES: Final = 1 << 20
 """A configuration above 1 MiB is some other file."""
@@ -49,8 +54,20 @@ def default(url: str | None = None) -> Settings:
 
 
 def checks_for(settings: Settings, target: str) -> dict[str, Any]:
-    """Make every check with the limits for this target: its own over all targets' over default."""
-    return make_checks(_limits_for(settings, target), CHECKS)
+    """
+    Make every check with the limits for this target: its own over all targets' over default.
+
+    For HOST, those about the host and its GPUs, else those about targets and engines.
+    """
+    of_host = target == HOST
+    asked = {name: kind for name, kind in CHECKS.items() if (kind.about in ABOUT_HOST) == of_host}
+    return make_checks(_limits_for(settings, target), asked)
+
+
+def host_profile(settings: Settings) -> Profile:
+    """Return what is declared of this host's slots."""
+    slots = settings.gpus.slots.items()
+    return Profile(slots=tuple(Slot(k, s.generation, s.width, s.note or "") for k, s in slots))
 
 
 def profile_of(settings: Settings, target: Target) -> Profile:

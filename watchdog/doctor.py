@@ -19,6 +19,7 @@ from typing import Final
 
 from watchdog import installation
 from watchdog.config import access_of, load, warnings
+from watchdog.doctor_gpus import gpu_steps
 from watchdog.domain import series as s
 from watchdog.domain.finding import Verdict
 from watchdog.domain.sample import NO_FACTS, Reading
@@ -57,6 +58,7 @@ def examine(settings: Settings, config_path: Path | None, patience: float = PATI
         (f"alertmanager {part.url}", partial(accepts, part, network))
         for part in settings.alerting.alertmanagers
     ]
+    steps += gpu_steps(settings, network)
     steps += [
         ("port", partial(port, settings, network)),
         ("processes", processes),

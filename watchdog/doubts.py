@@ -18,7 +18,7 @@ def warnings(settings: Settings) -> list[str]:
     """Say what is allowed and yet looks like a slip; files are looked at, nothing is fetched."""
     said = []
     if not settings.targets:
-        said.append("targets: none; nothing is watched")
+        said.append("targets: none; only the GPUs of this host are watched")
     for target in settings.targets:
         said += [f"target {target.name}: {what}" for what in _doubts(target)]
     for manager in settings.alerting.alertmanagers:

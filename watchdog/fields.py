@@ -13,17 +13,22 @@ from watchdog.duration import format_duration
 from watchdog.limits import read_duration
 
 RESERVED: Final = frozenset(
-    {"alertname", "severity", "host", "target", "engine", "model_name", "probe", "replica"}
-)
+    {
+        "alertname", "severity", "host", "target", "engine", "model_name", "probe", "replica",
+        "slot",
+    }
+)  # fmt: skip
 """Labels that an alert has of itself; a configured one would change its identity."""
 
 CREDENTIALS: Final = "$CREDENTIALS_DIRECTORY/"
 """What systemd's LoadCredential= sets; a file may be named from there."""
 
+_WIDTHS: Final = (1, 2, 4, 8, 12, 16, 32)
 _PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
 _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,128}")
 _METHOD = re.compile(r"[a-z0-9_]{1,64}")
+_ADDRESS = re.compile(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -104,6 +109,27 @@ def label_name(text: str) -> str:
     return text
 
 
+def pci_address(text: str) -> str:
+    """A PCI address in full, `0000:05:00.0`; without its domain it is of domain 0000."""
+    text = text.lower()
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError("must be a PCI address such as 0000:05:00.0")
+    return text if text.count(":") == 2 else f"0000:{text}"
+
+
+def lanes(width: int) -> int:
+    """A width that PCIe has."""
+    if width not in _WIDTHS:
+        raise ValueError(f"must be one of {', '.join(map(str, _WIDTHS))} lanes")
+    return width
+
+
+def _directory(value: Any) -> Path:
+    if not isinstance(value, str) or not value.startswith("/") or not value.isprintable():
+        raise ValueError("must be the absolute path of a directory")
+    return Path(value)
+
+
 def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError("must be text of one line, and not empty")
@@ -129,6 +155,7 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str, when_used="json"),
 ]
 File = Annotated[Path, BeforeValidator(_file)]
+Directory = Annotated[Path, BeforeValidator(_directory)]
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[str, _matching(_NAME, "may hold letters, digits, and . _ : - (128 at most)")]
 Method = Annotated[

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
-from watchdog.checks import CHECKS
+from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.fetch import Access
 from watchdog.fields import (
     CREDENTIALS,
+    Directory,
     Duration,
     File,
     Method,
@@ -26,21 +27,26 @@ from watchdog.fields import (
     Text,
     alertmanager_url,
     label_name,
+    lanes,
     listen_address,
     name_of,
+    pci_address,
     server_url,
     split_listen,
 )
 from watchdog.limits import Limits, Strict, defaults, given, limits_model, merged, written
 
 LIMITS: Final = limits_model(CHECKS)
+OF_TARGETS: Final = limits_model(
+    {name: check for name, check in CHECKS.items() if check.about not in ABOUT_HOST}
+)
 
 if TYPE_CHECKING:
     Given = Limits
     Whole = Limits
 else:
     _write = PlainSerializer(lambda limits: written(limits, CHECKS), when_used="json")
-    Given = Annotated[LIMITS, AfterValidator(given), _write]
+    Given = Annotated[OF_TARGETS, AfterValidator(given), _write]
     Whole = Annotated[
         LIMITS, AfterValidator(lambda part: merged(defaults(CHECKS), given(part))), _write
     ]
@@ -156,12 +162,40 @@ class Server(Strict):
         return split_listen(self.listen)
 
 
+class SlotSettings(Strict):
+    """What a slot is declared to run: a PCIe generation and a width in lanes."""
+
+    generation: Annotated[int, Field(ge=1, le=6)]
+    width: Annotated[int, AfterValidator(lanes)]
+    note: Text | None = None
+
+
+class Gpus(Strict):
+    """The GPUs of this host: where their files are, and what each slot is declared to be."""
+
+    sysfs: Directory = Path("/sys")
+    pyamdgpuinfo: bool = False
+    slots: Mapping[Annotated[str, AfterValidator(pci_address)], SlotSettings] = Field(
+        default_factory=dict
+    )
+
+    @field_validator("slots", mode="before")
+    @classmethod
+    def _one_spelling(cls, slots: Any) -> Any:
+        keys = [key.lower().removeprefix("0000:") for key in slots or () if isinstance(key, str)]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise ValueError(f"names {' and '.join(twice)} more than once")
+        return slots
+
+
 class Settings(Strict):
     """The whole configuration; `checks` holds every limit of every check."""
 
     targets: Annotated[tuple[Target, ...], Field(strict=False)] = (
         Target(url="http://127.0.0.1:8000"),
     )
+    gpus: Gpus = Gpus()
     alerting: Alerting = Alerting()
     server: Server = Server()
     checks: Whole = Field(default_factory=lambda: defaults(CHECKS))

@@ -10,7 +10,7 @@ from watchdog.domain.finding import Verdict, worst
 Data = Mapping[str, Any]
 
 ORDER = ("CRITICAL", "WARNING", "UNKNOWN", "OK")
-HEADLINES = ("SpecDecodeCollapsed", "ServingDown")
+HEADLINES = ("SpecDecodeCollapsed", "ServingDown", "GpuLinkDegraded")
 """What is shown of a target when all is well; the rest only when it has something to say."""
 
 
@@ -35,7 +35,8 @@ def _word(finding: Data) -> str:
 
 
 def _shown(finding: Data, everything: bool) -> bool:  # noqa: FBT001
-    return everything or finding["alertname"] in HEADLINES
+    of_host = not finding["subject"]  # such as that it has no GPU
+    return everything or of_host or finding["alertname"] in HEADLINES
 
 
 def _argued(finding: Data) -> Iterator[str]:
@@ -57,13 +58,17 @@ def _argued(finding: Data) -> Iterator[str]:
 
 def _numbers(evidence: Data) -> str:
     return ", ".join(
-        f"{name} {_number(value)}" for name, value in evidence.items() if value not in (None, [])
+        f"{name} {_number(value)}"
+        for name, value in evidence.items()
+        if value not in (None, [], {}, "")
     )
 
 
 def _number(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + " ".join(_number(v) for v in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_number(v)}" for k, v in value.items()) + "}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
