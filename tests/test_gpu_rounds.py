@@ -167,12 +167,13 @@ def page(engine, *held) -> list[Reading]:
     ]
 
 
-def decoded(bench, *held, dead=False, remote=False):
+def decoded(bench, *held, dead=False, remote=False, before=lambda _: None):
     target = {**TARGET, "url": "http://192.0.2.1:1"} if remote else TARGET
     assessor = assessor_of(settings_of(bench, [target]))
     probes = gpu_probes(settings_of(bench))
     engine, now = Engine(), 1_000_000.0
-    for _ in range(12):
+    for number in range(12):
+        before(number)
         now += 15.0
         engine.draft(300, shares(300, 0.05 if dead else 0.8, 0.5), requests=3)
         of_host = [p.read({}, time.monotonic() + 5) for p in probes]
@@ -183,7 +184,7 @@ def decoded(bench, *held, dead=False, remote=False):
 
 def test_a_healthy_figure_says_that_its_links_were_as_declared(bench):
     assert decoded(bench).evidence["links"] == (
-        "measured on 4 GPU link(s) as declared, without errors"
+        "measured on 4 GPU link(s) as declared; no link errors counted in this window"
     )
 
 
@@ -192,8 +193,9 @@ def test_a_figure_of_a_degraded_link_says_so_and_is_suspected_first(bench):
 
     healthy, dead = decoded(bench), decoded(bench, dead=True)
 
-    assert healthy.evidence["links"] == f"measured on a degraded link: {FIVE}"
-    assert dead.summary.endswith(f"measured on a degraded link: {FIVE}")
+    stamp = f"measured on a degraded link: {FIVE}; no link errors counted in this window"
+    assert healthy.evidence["links"] == stamp
+    assert dead.summary.endswith(stamp)
     assert dead.suspects[0].startswith("GpuLinkDegraded stands too: GPU 0000:05:00.0")
 
 
@@ -201,11 +203,20 @@ def test_a_dead_drafter_on_good_links_has_the_links_ruled_out(bench):
     assert any("GPU links: measured on 4" in line for line in decoded(bench, dead=True).ruled_out)
 
 
+def test_errors_below_the_limit_are_on_the_stamp_of_their_window(bench):
+    def errors(number):
+        bench["05:00.0"].errors(FIVE, "correctable", BadTLP=number)
+
+    stamp = decoded(bench, before=errors).evidence["links"]
+
+    assert stamp == (f"measured on 4 GPU link(s) as declared; 1 BadTLP at {FIVE} in this window")
+
+
 def test_only_the_links_that_the_server_holds_count_where_that_is_known(bench):
     bench["05:00.0"].trained(1, 16)
 
     assert decoded(bench, NINE).evidence["links"] == (
-        "measured on 1 GPU link(s) as declared, without errors"
+        "measured on 1 GPU link(s) as declared; no link errors counted in this window"
     )
 
 
@@ -286,7 +297,7 @@ def test_the_recorded_tree_counts_and_not_the_one_of_the_config(bench, tmp_path)
 
 
 def test_capture_of_a_host_with_gpus_alone_records_them(bench, tmp_path):
-    assert record(settings_of(bench), tmp_path / "new", 1.0)[0] == 0
+    assert record(settings_of(bench), tmp_path / "new", 1.0) == (0, 0, 4)
     assert (tmp_path / "new/001/sys/bus/pci/devices/0000:05:00.0/pp_dpm_pcie").exists()
 
 

@@ -85,12 +85,16 @@ def settings_for(directory: Path) -> Settings:
     return Settings.model_validate({"targets": targets})
 
 
-def record(settings: Settings, directory: Path, window: float) -> tuple[int, int]:
-    """Record `window` seconds of every target; return how many pages came, and how many not."""
+def record(settings: Settings, directory: Path, window: float) -> tuple[int, int, int]:
+    """
+    Record `window` seconds of every target and GPU.
+
+    Return how many pages came, how many did not, and how many GPUs there are.
+    """
     count = max(2, int(window // settings.interval) + 1)
     gpus = GpuRecorder(Tree(settings.gpus.sysfs), gpu_probes(settings))
     taken = capture(probes_of(settings), directory, gpus, count, settings.interval, Clock())
-    return taken, count * len(settings.targets) - taken
+    return taken, count * len(settings.targets) - taken, gpus.count
 
 
 def unsettled(report: Report, settings: Settings, number: int) -> tuple[str, ...]:

@@ -216,13 +216,15 @@ def capture(directory: Path, config: Path | None, url: str | None, window: float
     """Record what the targets say, for a bug report or `check --replay`."""
     from watchdog import checking
 
-    taken, missed = checking.record(settings_of(config, url), directory, window)
+    settings = settings_of(config, url)
+    taken, missed, gpus = checking.record(settings, directory, window)
+    of_gpus = f" and {gpus} GPU(s)" if gpus else ""
     click.echo(
-        f"serving-watchdog: {taken} pages recorded in {directory}, {missed} failed; "
+        f"serving-watchdog: {taken} pages{of_gpus} recorded in {directory}, {missed} failed; "
         f"secrets and host names are replaced"
     )
     click.echo(f"look it through, then attach it; judge it: watchdog check --replay {directory}")
-    return 0 if taken else UNKNOWN
+    return 0 if taken or (gpus and not settings.targets) else UNKNOWN
 
 
 @cli.command()

@@ -139,6 +139,9 @@ def first_config(found: Sequence[Found], untried: Sequence[str] = ()) -> str:
         ]
     lines += [
         "",
+        "# The GPUs of this host are watched. What each slot should run is known only where it is",
+        "# declared: look through what `watchdog links --propose` prints, and paste it here.",
+        "",
         "alerting:",
         "  alertmanagers: []                   # alerts go to the log alone until one is named:",
         "  # - url: http://alertmanager:9093",

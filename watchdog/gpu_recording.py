@@ -138,7 +138,8 @@ class _Taker:
                 taken.nvml[probe.address] = _asked(probe, deadline)
             elif isinstance(probe, (PcieSysfs, GpuMemory)):
                 tree = NotingTree(probe.tree.root, taken)
-                gpu_at(tree, self.gpu.address)
+                with contextlib.suppress(OSError):
+                    gpu_at(tree, self.gpu.address)
                 with contextlib.suppress(ProbeError):  # what could be read is kept
                     facts = replace(probe, tree=tree).read(NO_FACTS, deadline).facts
                     if isinstance(probe, GpuMemory):
@@ -163,6 +164,11 @@ class GpuRecorder:
             _Taker(gpu, [probe for probe in probes if probe.slot == gpu.slot]) for gpu in found
         ]
         self._readers = Readers(self._takers)
+
+    @property
+    def count(self) -> int:
+        """How many GPUs there are."""
+        return len(self._takers)
 
     def take(self, seconds: float) -> Taken:
         """Take all down within so many seconds; a GPU that hangs is not in it."""

@@ -53,14 +53,26 @@ class Gpu(NamedTuple):
 
 def gpus(tree: Tree) -> list[Gpu]:
     """Return every AMD and NVIDIA GPU, by address. Raises OSError where the bus is not there."""
+    return census(tree)[0]
+
+
+def census(tree: Tree) -> tuple[list[Gpu], list[str]]:
+    """Return the GPUs, and the devices of which it cannot be read what they are. Raises OSError."""
     found: dict[str, Gpu] = {}
+    unread: list[str] = []
     for name in tree.names(BUS):
-        gpu = gpu_at(tree, name) if ADDRESS.fullmatch(name) else None
+        try:
+            gpu = gpu_at(tree, name) if ADDRESS.fullmatch(name) else None
+        except FileNotFoundError:  # it went meanwhile
+            continue
+        except OSError:
+            unread.append(name)
+            continue
         if gpu is not None:
             # Two GPUs behind one card's switch share its slot: the second goes by its own address.
             slot = gpu.slot if gpu.slot not in found else gpu.address
             found[slot] = gpu._replace(slot=slot)
-    return list(found.values())[:MOST_GPUS]
+    return list(found.values())[:MOST_GPUS], unread[:MOST_GPUS]
 
 
 def of_device(tree: Tree, address: str, file: str) -> str:
@@ -78,9 +90,11 @@ def speed_of(text: str) -> float | None:
 
 
 def gpu_at(tree: Tree, address: str) -> Gpu | None:
-    """Return the GPU at an address; None where it is none."""
-    vendor = of_device(tree, address, "vendor")
-    if vendor not in VENDORS or not of_device(tree, address, "class").startswith(CLASSES):
+    """Return the GPU at an address, None where it is none. Raises OSError where it is not told."""
+    vendor = tree.text(f"{BUS}/{address}/vendor", 64).strip()
+    if vendor not in VENDORS:
+        return None
+    if not tree.text(f"{BUS}/{address}/class", 64).startswith(CLASSES):
         return None
     if tree.has(f"{BUS}/{address}/physfn"):
         return None  # a virtual function of a card that is listed itself

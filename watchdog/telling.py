@@ -89,7 +89,7 @@ def for_nagios(report: Data) -> str:
     """One line and perfdata: `CRITICAL: text | 'label'=value;warn;crit;min;max`."""
     findings = sorted(report["findings"], key=lambda f: ORDER.index(f["verdict"]))
     bad = [f for f in findings if f["verdict"] != "OK"]
-    heads = [f for f in findings if f["alertname"] in HEADLINES]
+    heads = [f for name in HEADLINES for f in findings if f["alertname"] == name]
     said = (bad or heads or findings)[:1]
     text = said[0]["summary"] if said else "nothing is watched"
     if len(bad) > 1:

@@ -62,7 +62,7 @@ class Tree:
             name = (self.root / f"{path}{ERRNO}").read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             return
-        number = getattr(errno, name, errno.EIO)
+        number = next((n for n, known in errno.errorcode.items() if known == name), errno.EIO)
         raise OSError(number, os.strerror(number), path)
 
 

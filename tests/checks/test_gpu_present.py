@@ -261,3 +261,40 @@ def test_every_finding_has_its_words() -> None:
         assert all(f.argument.summary for f in found)
         bad = [f.argument for f in found if f.verdict is Verdict.CRITICAL]
         assert all(a.next_step and a.suspects and a.evidence and a.expected for a in bad)
+
+
+# What is not known is not missing, and a key above a board's switch leads to all below it.
+
+
+def test_a_device_that_cannot_be_read_may_be_the_gpu_that_is_looked_for() -> None:
+    dim = host(CARDS[:1], SLOTS[:2])
+    dim.facts = {**dim.facts, "pci_unread": ["0000:08:00.0"]}
+
+    found = last(host(CARDS[:2], SLOTS[:2]), dim, dim)
+
+    assert said(found[PORTS[0]]) == WELL
+    assert said(found[PORTS[1]]) == BLIND
+    assert "0000:08:00.0" in found[PORTS[1]].argument.summary
+
+
+def test_a_round_of_doubt_neither_counts_nor_forgets_what_was_missing() -> None:
+    dim = host(CARDS[:1], SLOTS[:2])
+    dim.facts = {**dim.facts, "pci_unread": ["0000:08:00.0"]}
+    gone = host(CARDS[:1], SLOTS[:2])
+
+    assert said(last(host(CARDS[:2], SLOTS[:2]), gone, dim, gone)[PORTS[1]]) == GONE
+
+
+def behind_switch(first: int) -> dict[str, Any]:
+    chain = ["0000:00:02.0", "0000:03:00.0", f"0000:04:{first:02x}.0", f"0000:{first:02x}:00.0"]
+    return {"gpu": chain[3], "slot": chain[2], "chain": chain}
+
+
+def test_a_port_above_a_switch_of_the_board_declares_every_slot_below_it() -> None:
+    two = [behind_switch(8), behind_switch(16)]
+    slots = [Slot("0000:00:02.0", 3, 16)]
+
+    assert set(last(host(two, slots))) == {"0000:04:08.0", "0000:04:10.0"}
+    found = last(host(two, slots), *[host(two[:1], slots)] * 2)
+    assert said(found["0000:04:08.0"]) == WELL
+    assert said(found["0000:04:10.0"]) == GONE

@@ -470,3 +470,31 @@ def test_whatever_is_counted_growth_is_never_more_than_since_boot(
                 boot = evidence["since_boot"][by]  # type: ignore[index]
                 assert n <= boot.get(name, n)
         assert found[0].argument.summary
+
+
+def test_a_fatal_error_in_the_round_of_a_new_enumeration_is_told_all_the_same() -> None:
+    """The link breaks: the port counts a fatal error, and the card comes back with zeros."""
+    chain = Chain()
+    old = {f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 5.0}
+    chain.read(old)
+
+    found = chain.read({f"{FATAL}{PORT} SDES": 2.0, f"{COR}{GPU} RxErr": 0.0})
+
+    assert said(found) == BAD
+    assert f"SDES at {PORT}" in found.argument.summary
+
+
+def test_what_stood_before_a_new_enumeration_is_not_told_again() -> None:
+    chain = Chain()
+    chain.read({f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 5.0})
+
+    assert said(chain.read({f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 0.0}))[0] is Verdict.OK
+
+
+def test_a_device_that_counts_anew_has_only_new_errors() -> None:
+    chain = Chain()
+    chain.read({f"{NONFATAL}{GPU} CmpltTO": 3.0, f"{COR}{GPU} RxErr": 5.0})
+
+    found = chain.read({f"{NONFATAL}{GPU} CmpltTO": 3.0, f"{COR}{GPU} RxErr": 0.0})
+
+    assert said(found) == BAD

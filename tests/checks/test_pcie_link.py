@@ -628,3 +628,31 @@ def test_the_state_is_made_of_plain_values() -> None:
 
     assert isinstance(state, State)
     assert plain(state)
+
+
+# Cards that renumber while the watchdog runs.
+
+
+def test_a_key_that_led_to_a_slot_stays_with_it_when_the_cards_renumber() -> None:
+    """The card of another slot takes over the address 05:00.0; this one becomes 02:00.0."""
+    slots = [Slot(GPU, 3, 8), Slot("0000:09:00.0", 3, 16)]
+    moved = r9700(gpu="0000:09:00.0", chain=[PORT, "0000:07:00.0", "0000:08:00.0", "0000:09:00.0"])
+
+    windows = [window(link(3, 8), r9700(), slots), *[window(link(3, 8), moved, slots)] * 3]
+
+    assert said(last(PcieLink(), windows, "GpuLinkDegraded")) == WELL
+
+
+def test_an_undeclared_slot_stays_so_when_its_card_takes_over_a_declared_address() -> None:
+    slots = [Slot("0000:09:00.0", 3, 16)]
+    moved = r9700(gpu="0000:09:00.0", chain=[PORT, "0000:07:00.0", "0000:08:00.0", "0000:09:00.0"])
+
+    windows = [window(link(3, 8), r9700(), slots), *[window(link(3, 8), moved, slots)] * 3]
+
+    assert said(last(PcieLink(), windows, "GpuLinkDegraded")) == OPEN
+
+
+def test_another_declaration_is_looked_for_anew() -> None:
+    windows = [window(link(3, 8), r9700(), []), window(link(3, 8), r9700(), [Slot(GPU, 3, 8)])]
+
+    assert said(last(PcieLink(), windows, "GpuLinkDegraded")) == WELL

@@ -51,7 +51,17 @@ def test_two_cards_behind_a_switch_of_the_board_have_each_its_own_slot(tmp_path)
 def test_a_host_whose_graphics_are_no_gpu_of_ours_has_none(tmp_path):
     bench = Bench(tmp_path)
     bench.device(tmp_path / "devices/pci0000:00/0000:00:02.0", "8086:3e92", "gpu")
-    assert census(tmp_path) == {"gpus": [], "pci": True}
+    assert census(tmp_path) == {"gpus": [], "pci": True, "pci_unread": []}
+
+
+def test_a_device_of_which_nothing_can_be_read_may_be_a_gpu(tmp_path):
+    bench = seeds_bench(tmp_path)
+    bench["05:00.0"].fails("vendor", "EIO")
+
+    facts = census(tmp_path)
+
+    assert len(facts["gpus"]) == 3
+    assert facts["pci_unread"] == ["0000:05:00.0"]
 
 
 def test_a_host_without_a_pci_bus_says_so(tmp_path):

@@ -166,7 +166,7 @@ def test_a_lost_card_is_told_as_lost_wherever_nvml_says_so(code, reason):
     readings = [read(card) for card in cards] + [read(Card(), init=[error(code)])]
 
     for reading in readings:
-        assert (reading.samples, reading.facts) == ((), {"lost": reason})
+        assert (reading.samples, reading.facts) == ((), {"lost": reason, "vendor": "nvidia"})
         assert (reading.error, reading.slot) == (None, SLOT)
 
 
@@ -185,8 +185,8 @@ def test_a_card_that_nvml_does_not_know_is_lost():
     stranger = Nvml(SLOT, "0000:41:00.0", FakeNvml({ADDRESS: Card()}))
 
     assert stranger.read(NO_FACTS, math.inf).facts == {
-        "lost": "NVML knows no card at this address (NOT_FOUND)"
-    }
+        "lost": "NVML knows no card at this address (NOT_FOUND)", "vendor": "nvidia",
+    }  # fmt: skip
 
 
 def test_one_lost_card_of_four_costs_the_others_nothing():

@@ -77,7 +77,9 @@ class GpuPresent:
     ) -> tuple[State, list[Finding]]:
         present = {gpu.slot: gpu for gpu in found}
         places = _places(state, declared)
-        missing = {at: dict(state.missing).get(at, 0) + 1 for at in places if at not in present}
+        absent = [at for at in places if at not in present]
+        unread = window.facts.get("pci_unread") if absent else None
+        missing = {} if unread else {at: dict(state.missing).get(at, 0) + 1 for at in absent}
         parts = {dict(part.subject).get("slot", ""): part for part in window.parts}
         lost = {}
         for at in present:
@@ -85,7 +87,7 @@ class GpuPresent:
             if n:
                 lost[at] = n
         others = tuple(at for at in present if at not in places)
-        findings = []
+        findings = [_unsure(at, places[at], unread) for at in absent if unread]
         for at, rounds in missing.items():
             absence = say.Absence(at, places[at], rounds, _age(state, at, now), others)
             argue = partial(say.missing, absence, tuple(present), self.rounds)
@@ -94,7 +96,7 @@ class GpuPresent:
             findings.append(self._present(at, places.get(at), gpu, parts.get(at), lost.get(at, 0)))
         findings += _found_elsewhere(state, places)
         kept = dict(state.missing)
-        still = {at: n for at, n in kept.items() if at not in places and at not in present}
+        still = {at: n for at, n in kept.items() if at not in present and at not in missing}
         state = state._replace(
             missing=tuple({**still, **missing}.items()), lost=tuple(lost.items())
         )
@@ -124,15 +126,27 @@ class GpuPresent:
         return Finding(NAME, labels(slot=at), verdict, argue, conclusive=bad)
 
 
+def _unsure(at: str, slot: Slot, unread: object) -> Finding:
+    """Say that it is not known: a device that cannot be read may be the GPU that is looked for."""
+    names = ", ".join(map(str, unread)) if isinstance(unread, list) else "a device"
+    argue = partial(say.uncounted, slot, f"what {names} is cannot be read")
+    return Finding(NAME, labels(slot=at), Verdict.UNKNOWN, argue)
+
+
 def _resolved(state: State, declared: tuple[Slot, ...], found: list[Listed], now: float) -> State:
-    """Lead each key to its slot, once for all, and note which slots have a GPU now."""
-    known = dict(state.resolved)
+    """
+    Lead each key to its slot, once for all, and note which slots have a GPU now.
+
+    The address of a port above a switch of the board leads to every slot below it.
+    """
+    known = list(state.resolved)
     for slot in declared:
         for gpu in found:
-            if slot.key not in known and slot.key in gpu.chain:
-                known[slot.key] = gpu.slot
+            first = slot.key not in dict(known)
+            if slot.key in gpu.chain and (first or slot.key in gpu.above):
+                known += [(slot.key, gpu.slot)] if (slot.key, gpu.slot) not in known else []
     seen = {**dict(state.seen_at), **{gpu.slot: now for gpu in found}}
-    return state._replace(resolved=tuple(known.items()), seen_at=tuple(seen.items()))
+    return state._replace(resolved=tuple(known), seen_at=tuple(seen.items()))
 
 
 def _age(state: State, at: str, now: float) -> float | None:
@@ -142,11 +156,12 @@ def _age(state: State, at: str, now: float) -> float | None:
 
 
 def _places(state: State, declared: tuple[Slot, ...]) -> dict[str, Slot]:
-    """Return the slot of each declaration, or its key where that never led to one."""
-    known = dict(state.resolved)
+    """Return the slots of each declaration, or its key where that never led to one."""
     places: dict[str, Slot] = {}
     for slot in declared:
-        places.setdefault(known.get(slot.key, slot.key), slot)
+        led = [at for key, at in state.resolved if key == slot.key]
+        for at in led or [slot.key]:
+            places.setdefault(at, slot)
     return places
 
 

@@ -46,6 +46,7 @@ class State(NamedTuple):
     recent: tuple[Stretch, ...] = ()
     heard: tuple[tuple[str, float], ...] = ()
     resets: int = 0  # times that a counter fell
+    last: Counts = ()  # counts of the last round that were not zero
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,12 @@ class PcieErrors:
             untold = partial(say.untold, seen)
             return state, [Finding(NAME, window.subject, Verdict.OK, untold, conclusive=False)]
         grown = {} if window.seconds is None else _grown(window, boot)
+        if window.reset:
+            grown = _hard_after_reset(dict(state.last), boot)
         state = self._took(state, window, grown, now)
         heard = {**dict(state.heard), **dict.fromkeys((counter.by for counter in boot), now)}
-        state = state._replace(heard=tuple(heard.items()))
+        last = tuple((counter, n) for counter, n in boot.items() if n)
+        state = state._replace(heard=tuple(heard.items()), last=last)
         return state, [self._judge(state, seen, window, boot, grown)]
 
     def _took(
@@ -146,6 +150,24 @@ def _grown(window: Window, boot: Mapping[Counter, float]) -> dict[Counter, float
             n = value - before.get(counter, 0.0)
             if n > 0:
                 found[counter] = n
+    return found
+
+
+def _hard_after_reset(
+    before: Mapping[Counter, float], boot: Mapping[Counter, float]
+) -> dict[Counter, float]:
+    """
+    Return what could not be corrected in a round in which a counter fell.
+
+    A device that was listed anew counts from zero, so all that it has is new; the others went
+    on. A link that breaks does both at once: the port counts a fatal error, the card comes back.
+    """
+    anew = {counter.by for counter, n in before.items() if boot.get(counter, n) < n}
+    found = {}
+    for counter, value in boot.items():
+        n = value if counter.by in anew else value - before.get(counter, 0.0)
+        if counter.kind != le.CORRECTABLE and n > 0:
+            found[counter] = n
     return found
 
 

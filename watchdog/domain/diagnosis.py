@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.link_errors import spelled
 
 BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
     "SpecDecodeDegraded": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
@@ -34,10 +35,10 @@ def diagnose(findings: Sequence[Finding], links: Sequence[Finding] = ()) -> list
 
     `links` are the findings about the GPUs that the target uses, or may use.
     """
-    stamp = _stamp(links)
+    links = [f for f in links if f.alertname in LINKS]
     shown = list(findings)
-    if stamp is not None:
-        shown = [_stamped(f, *stamp) if f.check in MEASURED else f for f in shown]
+    if links:
+        shown = [_stamped(f, links) if f.check in MEASURED else f for f in shown]
     if all(f.verdict is Verdict.OK for f in shown):
         return shown
     bad = {f.identity for f in shown if f.verdict is not Verdict.OK}
@@ -45,39 +46,45 @@ def diagnose(findings: Sequence[Finding], links: Sequence[Finding] = ()) -> list
     return [_told(f, shown) if _is_bad(f) else f for f in shown]
 
 
-def _stamp(links: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
-    """Say in a few words on which links was measured, and which findings say more."""
-    links = [f for f in links if f.alertname in LINKS]
-    if not links:
-        return None
+def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
+    """Say of a figure on which links it was measured, and what these counted meanwhile."""
     told = [f for f in links if _is_bad(f)]
-    if told:
-        slots = sorted({dict(f.subject).get("slot", "?") for f in told})
-        return f"measured on a degraded link: {', '.join(slots)}", told
-    judged = [f for f in links if f.alertname == LINKS[0]]
-    if all(f.verdict is Verdict.OK and f.conclusive for f in judged):
-        return f"measured on {len(judged)} GPU link(s) as declared, without errors", ()
-    return "measured on GPU links that are not judged", ()
-
-
-def _stamped(finding: Finding, stamp: str, told: Sequence[Finding]) -> Finding:
-    """Stamp a figure with the links it was measured on."""
 
     def argue() -> Argument:
-        own = finding.argument
-        suspects = tuple(f"{f.alertname} stands too: {f.argument.summary}" for f in told)
-        ruled_out: tuple[str, ...] = ()
-        if _is_bad(finding) and stamp.endswith("without errors"):
-            ruled_out = (f"GPU links: {stamp}",)
+        own, stamp = finding.argument, _stamp(links, told)
+        suspects, ruled_out, summary = own.suspects, own.ruled_out, own.summary
+        if _is_bad(finding) and told:
+            stands = tuple(f"{f.alertname} stands too: {f.argument.summary}" for f in told)
+            summary, suspects = f"{summary}; {stamp}", stands + suspects
+        elif _is_bad(finding) and _as_declared(links):
+            ruled_out = (*ruled_out, f"GPU links: {stamp}")
+        evidence = {**own.evidence, "links": stamp}
         return replace(
-            own,
-            summary=f"{own.summary}; {stamp}" if told and _is_bad(finding) else own.summary,
-            evidence={**own.evidence, "links": stamp},
-            ruled_out=own.ruled_out + ruled_out,
-            suspects=(suspects if _is_bad(finding) else ()) + own.suspects,
+            own, summary=summary, evidence=evidence, suspects=suspects, ruled_out=ruled_out
         )
 
     return replace(finding, argue=argue)
+
+
+def _stamp(links: Sequence[Finding], told: Sequence[Finding]) -> str:
+    if told:
+        slots = sorted({dict(f.subject).get("slot", "?") for f in told})
+        state = f"measured on a degraded link: {', '.join(slots)}"
+    elif _as_declared(links):
+        count = sum(f.alertname == LINKS[0] for f in links)
+        state = f"measured on {count} GPU link(s) as declared"
+    else:
+        state = "measured on GPU links that are not judged"
+    grown: dict[str, dict[str, float]] = {}
+    for finding in links:
+        window = finding.argument.evidence.get("window")
+        grown |= window if isinstance(window, dict) else {}
+    return f"{state}; {spelled(grown) if grown else 'no link errors counted'} in this window"
+
+
+def _as_declared(links: Sequence[Finding]) -> bool:
+    judged = [f for f in links if f.alertname == LINKS[0]]
+    return all(f.verdict is Verdict.OK and f.conclusive for f in judged)
 
 
 def _is_bad(finding: Finding) -> bool:

@@ -34,6 +34,8 @@ class Card(NamedTuple):
     root: str = ""
     chain: tuple[str, ...] = ()
     switch: bool = False
+    keys: tuple[str, ...] = ()  # what was declared when `key`, which led here, was looked for
+    key: str = ""
 
     @property
     def shifts_speed(self) -> bool:
@@ -70,6 +72,11 @@ class Listed(NamedTuple):
     gpu: str
     slot: str
     chain: tuple[str, ...]
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The ports above its slot, which other slots may share."""
+        return self.chain[: self.chain.index(self.slot)] if self.slot in self.chain else ()
 
 
 def census(listed: Iterable[object]) -> list[Listed]:
@@ -111,11 +118,14 @@ class Sight(NamedTuple):
 def look(window: Window, before: Card) -> Sight:
     """Take in one round of one GPU; `before` says who it was when it was last told."""
     levels, facts = fresh(window), window.facts
-    card = _card(window, before)
-    chain = card.chain or (card.slot,)
+    slots = window.profile.slots
+    card = _led(_card(window, before), slots)
+    declared = next((slot for slot in slots if slot.key == card.key), None)
+    if not card.chain:
+        declared = declared_of(slots, (card.slot,))
     return Sight(
         card,
-        declared_of(window.profile.slots, chain),
+        declared,
         levels,
         facts,
         actual_of(levels),
@@ -142,6 +152,20 @@ def busy(levels: Mapping[str, float], vendor: str) -> bool | None:
         if int(reasons) & GPU_IDLE or pstate > WORKING_PSTATE:
             return False
     return utilisation > 0
+
+
+def _led(card: Card, slots: tuple[Slot, ...]) -> Card:
+    """
+    Find the declaration that leads to this slot, once for all.
+
+    Cards renumber while they run when one vanishes: a key that led here once stays, and another
+    card's key does not come here by its new address.
+    """
+    keys = tuple(slot.key for slot in slots)
+    if not card.chain or card.keys == keys:
+        return card
+    own = declared_of(slots, card.chain)
+    return card._replace(keys=keys, key="" if own is None else own.key)
 
 
 def _card(window: Window, before: Card) -> Card:

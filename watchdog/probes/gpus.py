@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from watchdog.domain.sample import HOST, Facts, Reading
-from watchdog.pci import BUS, Gpu, gpus
+from watchdog.pci import BUS, Gpu, census
 from watchdog.tree import Tree
 
 EVERY: Final = 60.0
@@ -37,10 +37,13 @@ class Gpus:
         return Reading(self.name, self.target, facts=self._facts)
 
     def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (a few small files)
-        """Return the facts `gpus` and `pci`: False where there is no bus to list."""
+        """
+        Return the facts `gpus`, `pci`, which is False where there is no bus to list, and
+        `pci_unread`: devices that may be GPUs.
+        """
         try:
-            found = gpus(self.tree)
-            self._facts = {"gpus": [_told(gpu) for gpu in found], "pci": True}
+            found, unread = census(self.tree)
+            self._facts = {"gpus": [_told(g) for g in found], "pci": True, "pci_unread": unread}
         except OSError:
             found = []
             self._facts = {"gpus": [], "pci": False}

@@ -133,14 +133,14 @@ def reading_of(slot: str, answers: Mapping[str, Any]) -> Reading:
     fields = _mapping(told.get("fields"))
     lost = _lost(answers, fields)
     if lost:
-        return Reading(NAME, HOST, facts={"lost": lost}, slot=slot)
+        return Reading(NAME, HOST, facts={"lost": lost, "vendor": "nvidia"}, slot=slot)
     unread = _unread(_mapping(answers.get("errors")), fields)
     values = {**dict(_levels(told, unread)), **dict(_counters(told, fields, unread))}
     facts = dict(_facts(told, fields, unread))
     if not values and not facts:
         why = ", ".join(sorted(set(unread.values()))) or "no answer"
         raise NotUnderstood(f"NVML has the card and answers none of the questions: {why}")
-    facts["nvml_unread"] = unread
+    facts |= {"nvml_unread": unread, "vendor": "nvidia"}
     subject = labels(slot=slot)
     samples = tuple(Sample(subject, word, value) for word, value in values.items())
     return Reading(NAME, HOST, samples, facts, slot=slot)
