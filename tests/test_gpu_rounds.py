@@ -11,8 +11,9 @@ import pytest
 
 from tests.bench_tree import seeds_bench
 from tests.telling_stories import Engine, shares
-from watchdog.build import assessor_of, gpu_probes, watchdog_of
+from watchdog.build import assessor_of, gpu_probes_now, watchdog_of
 from watchdog.checking import record, replayed, settings_for
+from watchdog.config import load
 from watchdog.domain import series as s
 from watchdog.domain.report import Report, as_json
 from watchdog.domain.sample import HOST, Reading, Sample, labels
@@ -20,7 +21,6 @@ from watchdog.gpu_recording import GpuRecorder
 from watchdog.recording import Recorder, Snapshot
 from watchdog.redaction import redactor_of
 from watchdog.settings import Settings
-from watchdog.tree import Tree
 
 X16 = {"generation": 3, "width": 16}
 SLOTS = {
@@ -150,34 +150,83 @@ def as_tuples(value: Any) -> Any:
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
+def test_blindness_about_a_card_ends_when_the_card_leaves(bench):
+    """Its absence is told then; the alert about its files would stand for ever."""
+    rounds = Rounds(settings_of(bench))
+    bench["05:00.0"].write("mem_info_vram_used", "many")
+    assert ("WatchdogBlind", FIVE) in firing(rounds(21))
+
+    bench["05:00.0"].gone()
+
+    assert firing(rounds(2)) == {("GpuMissing", FIVE)}
+
+
+def test_a_card_that_amdgpu_does_not_drive_is_no_blindness(bench):
+    card = bench["05:00.0"]
+    for file in ("mem_info_vram_used", "mem_info_vram_total", "pp_dpm_pcie", "gpu_metrics"):
+        card.lacks(file)
+    card.driven_by("vfio-pci")
+
+    assert bad(Rounds(settings_of(bench))(21)) == {}
+
+
+def test_alerts_of_an_only_gpu_end_an_hour_after_it_left(bench):
+    for at in ("86:00.0", "89:00.0", "09:00.0"):
+        bench[at].gone()
+    rounds = Rounds(settings_of(bench, slots={}))
+    card = bench["05:00.0"]
+    for number in range(3):
+        card.errors(FIVE, "correctable", BadTLP=1000 * number)
+        report = rounds()
+    assert firing(report) == {("GpuLinkErrors", FIVE)}
+
+    card.gone()
+
+    assert firing(rounds(239)) == {("GpuLinkErrors", FIVE)}
+    assert firing(rounds(2)) == set()
+
+
+def test_link_errors_resolve_after_the_card_was_mended_and_counts_from_zero(bench):
+    rounds = Rounds(settings_of(bench))
+    card = bench["05:00.0"]
+    for number in range(3):
+        card.errors(FIVE, "correctable", BadTLP=1000 * number)
+        report = rounds()
+    assert firing(report) == {("GpuLinkErrors", FIVE)}
+
+    card.errors(FIVE, "correctable")
+
+    assert firing(rounds(245)) == set()
+
+
 # --- figures say on which links they were measured ------------------------------------------------
 
 
 TARGET = {"url": "http://127.0.0.1:1", "name": "qwen"}
 
 
-def page(engine, *held) -> list[Reading]:
+def page(engine, *held, holds_none=False) -> list[Reading]:
     subject = labels(target="qwen", engine="0", model_name="m")
     samples = tuple(Sample(subject, x.series, x.value) for x in engine.samples())
     gpus = [{"gpu": "0000:05:00.0", "slot": slot} for slot in held]
-    facts = {"gpus": gpus} if held else {}
+    facts = {"gpus": gpus} if held or holds_none else {}
     return [
         Reading("vllm_metrics", "qwen", samples, {"format": "text"}),
         Reading("launch", "qwen", facts=facts),
     ]
 
 
-def decoded(bench, *held, dead=False, remote=False, before=lambda _: None):
+def decoded(bench, *held, dead=False, remote=False, before=lambda _: None, **also):
     target = {**TARGET, "url": "http://192.0.2.1:1"} if remote else TARGET
     assessor = assessor_of(settings_of(bench, [target]))
-    probes = gpu_probes(settings_of(bench))
+    probes = gpu_probes_now(settings_of(bench), 5.0)
     engine, now = Engine(), 1_000_000.0
     for number in range(12):
         before(number)
         now += 15.0
         engine.draft(300, shares(300, 0.05 if dead else 0.8, 0.5), requests=3)
         of_host = [p.read({}, time.monotonic() + 5) for p in probes]
-        report = assessor.assess([*page(engine, *held), *of_host], now)
+        report = assessor.assess([*page(engine, *held, **also), *of_host], now)
     [found] = [f for f in report.findings if f.alertname == "SpecDecodeCollapsed"]
     return found.argument
 
@@ -220,17 +269,58 @@ def test_only_the_links_that_the_server_holds_count_where_that_is_known(bench):
     )
 
 
+def test_a_server_that_holds_no_gpu_is_measured_on_none(bench):
+    bench["05:00.0"].trained(1, 16)
+
+    assert "links" not in decoded(bench, holds_none=True).evidence
+
+
 def test_a_server_on_another_host_says_nothing_of_our_links(bench):
     bench["05:00.0"].trained(1, 16)
 
     assert "links" not in decoded(bench, remote=True).evidence
 
 
+def reloaded(rounds, settings) -> None:
+    """Take over as the daemon does at SIGHUP."""
+    new = watchdog_of(settings, [])
+    new.assessor.take_over(rounds.watchdog.assessor)
+    rounds.watchdog.readers.close()
+    rounds.watchdog = new
+
+
+def test_a_reload_that_only_notes_something_leaves_alerts_as_they_are(bench):
+    rounds = Rounds(settings_of(bench))
+    bench["05:00.0"].trained(1, 16)
+    bench["86:00.0"].gone()
+    standing = firing(rounds(2))
+    assert len(standing) == 2
+    noted = {**SLOTS, "0000:89:00.0": {**X16, "note": "second pair"}}
+
+    reloaded(rounds, settings_of(bench, slots=noted))
+    report = rounds()
+
+    assert not report.changes
+    assert firing(report) == standing
+
+
+def test_a_reload_that_withdraws_a_declaration_ends_the_alerts_that_stood_on_it(bench):
+    rounds = Rounds(settings_of(bench))
+    bench["05:00.0"].trained(1, 16)
+    bench["86:00.0"].gone()
+    assert len(firing(rounds(2))) == 2
+    rest = {key: SLOTS[key] for key in ("0000:09:00.0", "0000:89:00.0")}
+
+    reloaded(rounds, settings_of(bench, slots=rest))
+
+    assert firing(rounds()) == set()
+
+
 # --- recorded folders -----------------------------------------------------------------------------
 
 
 def snapshots(bench, folder, count=2):
-    recorder = GpuRecorder(Tree(bench.root), gpu_probes(settings_of(bench)))
+    recorder = GpuRecorder(gpu_probes_now(settings_of(bench), 5.0))
     writer = Recorder(redactor_of([], [], []))
     for index in range(count):
         snapshot = Snapshot({}, recorder.take(10.0))
@@ -299,6 +389,43 @@ def test_the_recorded_tree_counts_and_not_the_one_of_the_config(bench, tmp_path)
 def test_capture_of_a_host_with_gpus_alone_records_them(bench, tmp_path):
     assert record(settings_of(bench), tmp_path / "new", 1.0) == (0, 0, 4)
     assert (tmp_path / "new/001/sys/bus/pci/devices/0000:05:00.0/pp_dpm_pcie").exists()
+
+
+def test_a_capture_is_judged_by_what_was_declared(bench, tmp_path):
+    bench["05:00.0"].trained(1, 16)
+    record(settings_of(bench), tmp_path / "new", 1.0)
+
+    report = replayed(tmp_path / "new", load(tmp_path / "new/config.yaml"))
+
+    assert told(report)["GpuLinkDegraded", FIVE][0] == "WARNING"
+
+
+def test_snapshots_of_pages_alone_say_nothing_of_declared_slots(bench, tmp_path):
+    body = b'vllm:prompt_tokens_total{engine="0",model_name="m"} 1\n'
+    writer = Recorder(redactor_of([], [], []))
+    writer.write(tmp_path, 0, 1_796_008_336.0, Snapshot({"qwen": {"metrics.prom": body}}))
+
+    report = replayed(tmp_path, settings_of(bench, [TARGET]))
+
+    assert not [f for f in report["findings"] if "slot" in f["subject"]]
+
+
+@pytest.mark.parametrize(
+    "gpus",
+    [["0000:05:00.0", "0000:86:00.0"], [{"gpu": "0000:05:00.0"}, {"gpu": "0000:86:00.0"}],
+     [{"gpu": "0000:05:00.0", "numa": [1], "pids": "all"}, "0000:86:00.0", 7]],
+    ids=["addresses", "no place", "odd"],
+)  # fmt: skip
+def test_gpus_of_a_launch_may_be_told_by_address_alone(bench, tmp_path, gpus):
+    snapshots(bench, tmp_path)
+    for index in ("000", "001"):
+        (tmp_path / index / "launch").mkdir()
+        (tmp_path / index / "launch/qwen.json").write_text(json.dumps({"gpus": gpus}))
+
+    report = replayed(tmp_path, settings_of(bench, [TARGET]))
+
+    [found] = [f for f in report["findings"] if f["alertname"] == "TensorParallelCrossSocket"]
+    assert (found["verdict"], "NUMA node 1" in found["summary"]) == ("WARNING", True)
 
 
 def test_what_nvml_said_is_judged_again_from_its_file(tmp_path):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from watchdog.domain.sample import Facts, Reading
+from watchdog.domain.sample import HOST, Facts, Reading
 from watchdog.errors import NoAnswer, NotUnderstood
 from watchdog.reader import Reader, Readers
 
@@ -128,3 +128,72 @@ def test_facts_of_a_server_outlast_its_silence_and_say_that_it_is_silent() -> No
     readers.read_all(1)
 
     assert readers.known["t", ""] == {"seen": 1, "answered": False}
+
+
+# --- GPUs come and go -----------------------------------------------------------------------------
+
+
+@dataclass
+class Census(Fake):
+    """Lists what it is told, as the probe of this host's GPUs does."""
+
+    target: str = HOST
+    listed: list[str] = field(default_factory=list)
+
+    def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002
+        return Reading("gpus", HOST, facts={"gpus": list(self.listed)})
+
+
+def card_probes(listed: list[str]) -> list[Fake]:
+    def reads(slot: str) -> Callable[[Facts], Reading]:
+        return lambda _: Reading("card", HOST, facts={"seen": slot}, slot=slot)
+
+    return [CARDS.setdefault(slot, Fake(reads(slot), HOST, "card", slot)) for slot in listed]
+
+
+CARDS: dict[str, Fake] = {}
+
+
+def test_gpus_of_the_first_census_are_read_in_the_same_round() -> None:
+    census = Census(well, listed=["a", "b"])
+    readers = Readers([census], card_probes)
+
+    assert [r.slot for r in readers.read_all(1)] == ["", "a", "b"]
+    assert [r.slot for r in readers.read_all(1)] == ["", "a", "b"]
+    assert readers.known[HOST, "a"]["seen"] == "a"
+
+
+def test_a_gpu_that_left_has_no_reader_and_its_thread_ends() -> None:
+    CARDS.clear()
+    census = Census(well, listed=["a", "b"])
+    readers = Readers([census], card_probes)
+    readers.read_all(1)
+
+    census.listed = ["b", "c"]
+    readers.read_all(1)
+
+    assert CARDS["a"].closed.is_set()
+    assert not CARDS["b"].closed.is_set()
+    assert [r.slot for r in readers.read_all(1)] == ["", "b", "c"]
+
+
+def test_a_round_without_a_census_keeps_the_readers() -> None:
+    census = Census(well, listed=["a"])
+    readers = Readers([census], card_probes)
+    readers.read_all(1)
+    census.read = lambda known, _deadline: refuses(known)
+
+    assert [r.slot for r in readers.read_all(1)] == ["", "a"]
+
+
+def test_what_needs_no_reading_costs_no_thread() -> None:
+    @dataclass
+    class Seldom(Fake):
+        def at_once(self, known: Facts) -> Reading | None:
+            return Reading("fake", "t", facts={"seen": "before"}) if known else None
+
+    readers = Readers([Seldom(well)])
+
+    first, second = (readers.read_all(1)[0].facts["seen"] for _ in range(2))
+
+    assert (first, second) == (1, "before")

@@ -18,12 +18,11 @@ from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.probes.vllm_page import parse_page
 from watchdog.recording import Recorder, Recording, Snapshot, capture
 from watchdog.redaction import redactor_of
-from watchdog.tree import Tree
 
 FIXTURES = Path(__file__).parent / "probes" / "fixtures" / "vllm_metrics"
 BODY = (FIXTURES / "g_draft_same_healthy_1_after_greedy.prom").read_bytes()
 GOOD = b'vllm:prompt_tokens_total{engine="0",model_name="m"} 1\n'
-NO_GPU = GpuRecorder(Tree(Path("/nonexistent")), [])
+NO_GPU = GpuRecorder([])
 NOTHING_HIDDEN = Recorder(redactor_of([], [], []))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from watchdog import __version__
 from watchdog.clock import Clock
@@ -11,7 +12,7 @@ from watchdog.config import access_of, checks_for, host_profile, profile_of
 from watchdog.domain.assess import Assessor, Watch
 from watchdog.domain.history import History
 from watchdog.domain.sample import HOST
-from watchdog.pci import gpus
+from watchdog.pci import Gpu
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
 from watchdog.probes.launch import Launch, is_here
@@ -54,21 +55,26 @@ def probes_of(settings: Settings) -> list[Probe]:
     return probes
 
 
-def gpu_probes(settings: Settings) -> list[Probe]:
-    """Make the probes of each GPU that is there now: one that hangs costs only itself."""
+def gpu_probes(settings: Settings, listed: Iterable[Mapping[str, Any]]) -> list[Probe]:
+    """Make the probes of each GPU of a census: one that hangs costs only itself."""
     tree, probes = Tree(settings.gpus.sysfs), list[Probe]()
-    try:
-        found = gpus(tree)
-    except OSError:  # no PCI bus; the census says so
-        return probes
-    for gpu in found:
+    for gpu in map(Gpu.of, listed):
         probes.append(PcieSysfs(gpu.slot, gpu, tree))
         if gpu.vendor == "nvidia":
-            probes.append(Nvml(gpu.slot, gpu.address))
+            probes.append(Nvml(gpu.slot, gpu.address, tree=tree))
         else:
             library = settings.gpus.pyamdgpuinfo
             probes.append(GpuMemory(gpu.slot, gpu, tree, library=library))
     return probes
+
+
+def gpu_probes_now(settings: Settings, seconds: float) -> list[Probe]:
+    """Make those of the GPUs that are there now; none where the bus hangs for so many seconds."""
+    readers = Readers([Gpus(Tree(settings.gpus.sysfs))])
+    [census] = readers.read_all(seconds)
+    readers.close()
+    listed: Any = census.facts.get("gpus", ())
+    return gpu_probes(settings, listed)
 
 
 def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor:

@@ -10,18 +10,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from watchdog.build import assessor_of, gpu_probes, probes_of, watchdog_of
+from watchdog.build import assessor_of, gpu_probes_now, probes_of, watchdog_of
 from watchdog.clock import Clock
+from watchdog.config import for_recording
 from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.report import PRODUCT, Report, as_json
 from watchdog.errors import CommandError, ProbeError
 from watchdog.fetch import Fetcher
 from watchdog.gpu_recording import GpuRecorder
 from watchdog.probes.vllm_metrics import VllmMetrics
-from watchdog.recording import Recording, capture
+from watchdog.recording import Recording, capture, redactor_for
 from watchdog.round import rounds
 from watchdog.settings import Settings
-from watchdog.tree import Tree
 
 DAEMON_TIMEOUT = 2.0
 MOST_BYTES = 8 << 20
@@ -92,8 +92,11 @@ def record(settings: Settings, directory: Path, window: float) -> tuple[int, int
     Return how many pages came, how many did not, and how many GPUs there are.
     """
     count = max(2, int(window // settings.interval) + 1)
-    gpus = GpuRecorder(Tree(settings.gpus.sysfs), gpu_probes(settings))
-    taken = capture(probes_of(settings), directory, gpus, count, settings.interval, Clock())
+    gpus = GpuRecorder(gpu_probes_now(settings, DAEMON_TIMEOUT))
+    probes = probes_of(settings)
+    taken = capture(probes, directory, gpus, count, settings.interval, Clock())
+    text = for_recording(settings, redactor_for(probes).text)
+    (directory / "config.yaml").write_text(text, encoding="utf-8")
     return taken, count * len(settings.targets) - taken, gpus.count
 
 

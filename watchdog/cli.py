@@ -253,7 +253,7 @@ def links_command(
     despite_errors: bool,  # noqa: FBT001
 ) -> int:
     """Every GPU's link: declared, actual, each witness, errors; exits with the worst verdict."""
-    from watchdog import links, logs
+    from watchdog import links, logs, telling
 
     if as_json and propose:
         raise CommandError("--json and --propose exclude each other")
@@ -266,7 +266,7 @@ def links_command(
         return 0
     text = json.dumps(report, indent=2, ensure_ascii=False) if as_json else links.table(report)
     click.echo(text)
-    return int(Verdict[report["verdict"]])
+    return int(telling.verdict_of(report))
 
 
 @cli.command()

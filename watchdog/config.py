@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ from watchdog.settings import Settings, Target, access_of
 from watchdog.yaml_marks import Document, Fault, Place, read
 
 __all__ = [
-    "access_of", "as_yaml", "checks_for", "default", "host_profile", "load", "profile_of",
-    "warnings",
+    "access_of", "as_yaml", "checks_for", "default", "for_recording", "host_profile", "load",
+    "profile_of", "warnings",
 ]  # fmt: skip
 
 MOST_BYTES: Final = 1 << 20
@@ -88,6 +88,26 @@ def as_yaml(settings: Settings) -> str:
     data = settings.model_dump(mode="json", exclude_none=True)
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return f"# serving-watchdog: the whole configuration, defaults included\n{text}"
+
+
+def for_recording(settings: Settings, name: Callable[[str], str]) -> str:
+    """Return what a recording is judged by: claims and limits; `name` hides what must be hidden."""
+    data: dict[str, Any] = settings.model_dump(
+        mode="json", exclude_none=True, exclude_defaults=True
+    )
+    kept = {key: data[key] for key in ("checks", "interval") if key in data}
+    targets = []
+    for port, target in enumerate(settings.targets, 1):
+        own: dict[str, Any] = target.model_dump(
+            mode="json", exclude_none=True, exclude_defaults=True
+        )
+        claims = {key: own[key] for key in ("expect", "cache", "checks") if key in own}
+        url = f"http://127.0.0.1:{port}"  # none is asked in a replay
+        targets.append({"url": url, "name": name(target.name), **claims})
+    slots = {key: slot.model_dump(exclude_none=True) for key, slot in settings.gpus.slots.items()}
+    written = {"targets": targets, "gpus": {"slots": slots}, **kept}
+    text = yaml.safe_dump(written, sort_keys=False)
+    return f"# what this recording is judged by, without addresses and secrets\n{text}"
 
 
 def _limits_for(settings: Settings, target: str) -> Limits:

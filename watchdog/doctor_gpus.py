@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from watchdog.build import gpu_probes
+from watchdog.build import gpu_probes_now
 from watchdog.domain.finding import Verdict
 from watchdog.domain.sample import NO_FACTS, Reading
 from watchdog.errors import ProbeError
@@ -22,7 +22,7 @@ def gpu_steps(
 ) -> list[tuple[str, Callable[[], Iterable[Line]]]]:
     """One step for the bus and one for each source of each GPU; `patience` in seconds."""
     steps: list[tuple[str, Callable[[], Iterable[Line]]]] = [("gpus", partial(listed, settings))]
-    for probe in gpu_probes(settings):
+    for probe in gpu_probes_now(settings, patience):
         what = f"{probe.name} {probe.slot}"
         steps.append((what, partial(shows, what, probe, patience)))
     return steps

@@ -15,12 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from watchdog.domain.sample import HOST, NO_FACTS, Facts, Reading
 from watchdog.errors import CommandError, NoAnswer, ProbeError
-from watchdog.pci import Gpu, gpu_at, gpus
+from watchdog.pci import ADDRESS, MOST_GPUS, Gpu, gpu_at, gpus
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
+from watchdog.probes.launch import Launch, place_of
 from watchdog.probes.nvml import Nvml, reading_of
 from watchdog.probes.nvml_words import failed
 from watchdog.probes.pcie_sysfs import PcieSysfs
@@ -134,7 +136,7 @@ class _Taker:
     def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (all is recorded)
         taken = Taken()
         for probe in self.probes:
-            if isinstance(probe, Nvml):
+            if isinstance(probe, Nvml) and probe.spared() is None:
                 taken.nvml[probe.address] = _asked(probe, deadline)
             elif isinstance(probe, (PcieSysfs, GpuMemory)):
                 tree = NotingTree(probe.tree.root, taken)
@@ -155,11 +157,8 @@ class _Taker:
 class GpuRecorder:
     """Takes this host's GPUs down, again and again; `probes` are theirs."""
 
-    def __init__(self, tree: Tree, probes: Sequence[Probe]) -> None:
-        try:
-            found = gpus(tree)
-        except OSError:
-            found = []
+    def __init__(self, probes: Sequence[Probe]) -> None:
+        found = [probe.gpu for probe in probes if isinstance(probe, PcieSysfs)]
         self._takers = [
             _Taker(gpu, [probe for probe in probes if probe.slot == gpu.slot]) for gpu in found
         ]
@@ -206,7 +205,10 @@ def recorded(folder: Path) -> Iterator[Reading]:
             yield _of_memory(gpu, tree, memory.get(gpu.slot))
     slots = {gpu.address: gpu.slot for gpu in found}
     for address, answers in nvml.items():
-        yield _of_nvml(slots.get(address, address), answers)
+        reading = _of_nvml(slots.get(address, address), answers)
+        if address not in slots and reading.error is None:  # no sys/ says where it sits
+            reading = replace(reading, facts={"gpu": address, "chain": [address], **reading.facts})
+        yield reading
 
 
 def _read(probe: PcieSysfs | GpuMemory) -> Reading:
@@ -232,6 +234,33 @@ def _of_nvml(slot: str, answers: object) -> Reading:
     except ProbeError as error:
         answered = not isinstance(error, NoAnswer)
         return Reading("nvml", HOST, error=str(error), answered=answered, slot=slot)
+
+
+def launch_of(file: Path, tree: Tree) -> Reading:
+    """
+    Read what was learned of a target's processes in one snapshot. Raises CommandError.
+
+    A GPU may be told by its address alone: where it sits is then read from the snapshot.
+    """
+    facts, target = json_of(file), unquote(file.name.removesuffix(".json"))
+    for key in ("gpus", "places"):
+        if isinstance(facts.get(key), list):
+            facts[key] = [_held(entry, tree) for entry in facts[key][:MOST_GPUS]]
+    return Reading(Launch.name, target, facts=facts)
+
+
+def _held(entry: object, tree: Tree) -> dict[str, object]:
+    told: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"gpu": entry}
+    address = str(told.get("gpu"))
+    gpu = None
+    with contextlib.suppress(OSError):
+        gpu = gpu_at(tree, address) if ADDRESS.fullmatch(address) else None
+    place = {} if gpu is None else place_of(tree, gpu)
+    own = {k: told[k] for k in ("socket", "numa") if isinstance(told.get(k), int)}
+    own |= {k: told[k] for k in ("slot", "root") if isinstance(told.get(k), str)}
+    pids = told.get("pids")
+    known = [pid for pid in pids if isinstance(pid, int)] if isinstance(pids, list) else []
+    return {"gpu": address, **place, **own, "pids": known}
 
 
 def json_of(file: Path) -> dict[str, Any]:

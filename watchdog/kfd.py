@@ -13,7 +13,6 @@ from watchdog.tree import Tree
 
 KFD: Final = "class/kfd/kfd"
 MOST_NODES: Final = 1024
-MOST_PROCESSES: Final = 4096
 
 Memory = dict[str, int | None]
 """Bytes by GPU address; None where there is some, or may be, and nobody tells how much."""
@@ -33,8 +32,6 @@ def kfd_memory(tree: Tree) -> dict[int, Memory]:
     """Return what each ROCm process holds of each GPU. Raises OSError."""
     gpus = kfd_gpus(tree)
     names = [name for name in tree.names(f"{KFD}/proc") if name.isdecimal()]
-    if len(names) > MOST_PROCESSES:
-        raise OSError(f"KFD lists more than {MOST_PROCESSES} processes")
     return {int(name): _booked(tree, f"{KFD}/proc/{name}", gpus) for name in names}
 
 

@@ -34,6 +34,8 @@ def proposal(report: Data, *, with_errors: bool = False) -> str:
     found = rows(report)
     if not found:
         raise CommandError("no AMD or NVIDIA GPU is seen here: there is nothing to propose")
+    if not any(row.there for row in found):
+        raise CommandError("no GPU can be seen here now: there is nothing to propose")
     if not with_errors:
         _refuse_errors(found)
     doubts = {row.slot: doubt(row) for row in found}

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from watchdog.domain.finding import Verdict
 from watchdog.links_rows import ERRORS, LINK, WITNESSES, Row, flat, link_now, rows
-from watchdog.telling import ORDER
+from watchdog.telling import ORDER, alerts_of
 
 Data = Mapping[str, Any]
 
@@ -33,7 +33,9 @@ def table(report: Data) -> str:
         said = [f["summary"] for f in general if _is_bad(f) or f["alertname"] == "GpuMissing"]
         return f"{title}: {'; '.join(said) or 'no GPU in this report'}"
     lines = [f"{title}: {_cards(found)}{_source(report)}", ""]
-    lines += [_drawn(_judged(found, report)), "", _drawn(_witnesses(found))]
+    lines += [_drawn(_judged(found, report))]
+    if any(row.link for row in found):
+        lines += ["", _drawn(_witnesses(found))]
     if any(row.link.get("inside") for row in found):
         lines.append(f"{INSIDE}: what lspci shows of the GPU's function; no word of the slot")
     lines.append("")
@@ -41,15 +43,19 @@ def table(report: Data) -> str:
         lines += _argued(finding, finding["verdict"])
     for row in found:
         lines += _why(row)
+    lines += alerts_of(report)
     if any(row.undeclared for row in found):
         lines += ["", "undeclared: `watchdog links --propose` prints a section to review and paste"]
     return "\n".join(lines)
 
 
 def _cards(found: list[Row]) -> str:
-    there, missing = sum(row.there for row in found), sum(not row.there for row in found)
+    there = sum(row.there for row in found)
+    unknown = sum(not row.there and row.verdict is Verdict.UNKNOWN for row in found)
+    missing = len(found) - there - unknown
     said = f"{there} GPU{'' if there == 1 else 's'}"
-    return f"{said}, {missing} missing" if missing else said
+    said += f", {missing} missing" if missing else ""
+    return said + (f", {unknown} not known" if unknown else "")
 
 
 def _source(report: Data) -> str:

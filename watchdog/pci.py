@@ -10,8 +10,10 @@ ports do not.
 
 from __future__ import annotations
 
+import errno
 import re
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from watchdog.tree import Tree
 
@@ -23,6 +25,9 @@ CLASSES: Final = ("0x0300", "0x0302", "0x0380", "0x1200")
 
 MOST_GPUS: Final = 64
 ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+ASLEEP: Final = ("suspended", "suspending")
+"""Runtime states in which a read may wake a device, or fail."""
 
 _SPEED: Final = re.compile(r"\s*(\d+(?:\.\d+)?) ?GT/s(?: PCIe)?\s*")
 
@@ -43,6 +48,17 @@ class Gpu(NamedTuple):
     device: str
     root: str
     switch: bool = False
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Gpu:
+        """Make it of its entry in the fact `gpus` (see `as_fact`)."""
+        values = {name: told[name] for name in ("slot", "vendor", "device", "root", "switch")}
+        return cls(address=told["gpu"], chain=tuple(told["chain"]), **values)
+
+    def as_fact(self) -> dict[str, object]:
+        """Return it as plain data, its address as `gpu`."""
+        told = self._asdict()
+        return {"gpu": told.pop("address"), **told, "chain": list(self.chain)}
 
     @property
     def card(self) -> str:
@@ -72,7 +88,9 @@ def census(tree: Tree) -> tuple[list[Gpu], list[str]]:
             # Two GPUs behind one card's switch share its slot: the second goes by its own address.
             slot = gpu.slot if gpu.slot not in found else gpu.address
             found[slot] = gpu._replace(slot=slot)
-    return list(found.values())[:MOST_GPUS], unread[:MOST_GPUS]
+    if len(found) > MOST_GPUS:
+        raise OSError(errno.EOVERFLOW, f"more than {MOST_GPUS} GPUs")
+    return list(found.values()), unread[:MOST_GPUS]
 
 
 def of_device(tree: Tree, address: str, file: str) -> str:
@@ -81,6 +99,17 @@ def of_device(tree: Tree, address: str, file: str) -> str:
         return tree.text(f"{BUS}/{address}/{file}", 256).strip()
     except OSError:
         return ""
+
+
+def driver_of(tree: Tree, address: str) -> str | None:
+    """
+    Return the driver that a device is bound to, None where there is none.
+
+    From uevent: a recording or a simulated /sys need not hold where the link `driver` leads.
+    """
+    lines = of_device(tree, address, "uevent").splitlines()
+    named = [line.removeprefix("DRIVER=") for line in lines if line.startswith("DRIVER=")]
+    return named[0][:64] if named else None
 
 
 def speed_of(text: str) -> float | None:

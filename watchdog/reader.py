@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -84,7 +84,7 @@ class Reader:
             self._reading = reading
             return
         if self._thread is None:
-            name = f"read-{self.probe.name}-{self.probe.target}"
+            name = f"read-{self.probe.name}-{self.probe.target or self.probe.slot or 'host'}"
             self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
         self._began = time.monotonic()
@@ -137,42 +137,44 @@ class Readers:
     """
     All readers, with the facts that the last readings of each target or GPU brought home.
 
-    `more` makes the probes of this host's GPUs. It is asked at the start and again when the
-    readings list others than before: cards come and go while the watchdog runs.
+    `more` makes the probes of the GPUs that a reading listed (the fact `gpus` of this host):
+    cards come and go while the watchdog runs, and a card that hangs must cost only its own.
     """
 
     def __init__(
-        self, probes: Sequence[Probe], more: Callable[[], Sequence[Probe]] = tuple
+        self, probes: Sequence[Probe], more: Callable[[Any], Sequence[Probe]] = lambda _: ()
     ) -> None:
         self._more = more
-        self._readers = [Reader(probe) for probe in (*probes, *more())]
+        self._made_of: object = None
+        self._readers = [Reader(probe) for probe in probes]
         self._known: dict[Whom, dict[str, object]] = {}
 
     def read_all(self, timeout: float) -> list[Reading]:
         """Read every probe once within `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        for reader in self._readers:
-            reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
-        readings = [reader.result(deadline) for reader in self._readers]
-        before = self._listed()
+        readings = self._read(self._readers, deadline)
+        listed = next((r.facts["gpus"] for r in readings if _is_census(r)), None)
+        if listed is not None and listed != self._made_of:
+            self._made_of = listed
+            readings += self._read(self._renew(self._more(listed)), deadline)
         self._remember(readings)
-        if before is not None and self._listed() not in (before, None):
-            self._renew()
         return readings
 
-    def _listed(self) -> object:
-        """Return the GPUs that the last readings listed; None where they did not."""
-        return self._known.get((HOST, ""), NO_FACTS).get("gpus")
+    def _read(self, readers: Sequence[Reader], deadline: float) -> list[Reading]:
+        for reader in readers:
+            reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
+        return [reader.result(deadline) for reader in readers]
 
-    def _renew(self) -> None:
-        """Let go of readers of GPUs that are no more where they were, and start new ones."""
-        probes = list(self._more())
+    def _renew(self, probes: Sequence[Probe]) -> list[Reader]:
+        """Let go of readers of GPUs that are no more where they were; return the new ones."""
         kept = [r for r in self._readers if not r.probe.slot or r.probe in probes]
         for reader in self._readers:
             if reader not in kept:
                 reader.end()
         known = [reader.probe for reader in kept]
-        self._readers = kept + [Reader(probe) for probe in probes if probe not in known]
+        new = [Reader(probe) for probe in probes if probe not in known]
+        self._readers = kept + new
+        return new
 
     def _remember(self, readings: Sequence[Reading]) -> None:
         known: dict[Whom, dict[str, object]] = {}
@@ -194,6 +196,10 @@ class Readers:
     def known(self) -> Mapping[Whom, Facts]:
         """Facts by target and slot, as of the last round."""
         return self._known
+
+
+def _is_census(reading: Reading) -> bool:
+    return _whom(reading) == (HOST, "") and "gpus" in reading.facts
 
 
 def _whom(what: Probe | Reading) -> Whom:

@@ -20,11 +20,12 @@ from watchdog.domain.sample import Facts, Reading
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch import Access
 from watchdog.fetch_sockets import reason_of
-from watchdog.gpu_recording import NO_GPUS, GpuRecorder, Taken, json_of, recorded
+from watchdog.gpu_recording import NO_GPUS, SYS, GpuRecorder, Taken, launch_of, recorded
 from watchdog.probes.launch import Launch
 from watchdog.probes.vllm_metrics import VllmMetrics, details_of
 from watchdog.probes.vllm_page import parse_page
 from watchdog.redaction import Redactor, redactor_of
+from watchdog.tree import Tree
 
 LARGEST: Final = 8 * 2**20  # bytes of a file that is read
 LAUNCH: Final = "launch"
@@ -103,7 +104,7 @@ def capture(
     pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
     launches = {probe.target: probe for probe in probes if isinstance(probe, Launch)}
     known: dict[str, dict[str, object]] = {}
-    recorder = Recorder(_redactor_for(pages))
+    recorder = Recorder(redactor_for(probes))
     succeeded = 0
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,9 @@ def _scrape(page: VllmMetrics, seconds: float) -> Scrape:
         return error
 
 
-def _redactor_for(pages: Sequence[VllmMetrics]) -> Redactor:
+def redactor_for(probes: Sequence[object]) -> Redactor:
+    """Make what hides this host, the targets' hosts, and secrets."""
+    pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
     own = {socket.gethostname(), socket.gethostname().lower()}
     secrets = [secret for page in pages for secret in _secrets(page.access)]
     return redactor_of(own, [page.url for page in pages], secrets)
@@ -196,7 +199,7 @@ class Recording:
                 raise CommandError(f"{folder / 'at'}: not later than the snapshot before it")
             last = at
             readings = [_reading(target) for target in _targets(folder)]
-            launches = [_launch(file) for file in _launches(folder)]
+            launches = [launch_of(file, Tree(folder / SYS)) for file in _launches(folder)]
             yield at, [r for r in (*readings, *launches, *recorded(folder)) if r is not None]
 
 
@@ -239,12 +242,6 @@ def _reading(folder: Path) -> Reading | None:
 
 def _launches(folder: Path) -> list[Path]:
     return sorted((folder / LAUNCH).glob("*.json"))
-
-
-def _launch(file: Path) -> Reading:
-    """What was learned of a target's processes in one snapshot. Raises CommandError."""
-    facts = json_of(file)
-    return Reading(Launch.name, unquote(file.name.removesuffix(".json")), facts=facts)
 
 
 def _bytes(file: Path) -> bytes | None:

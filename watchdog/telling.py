@@ -18,15 +18,20 @@ def for_people(report: Data, *, everything: bool = False, source: str = "") -> s
     """The report as text: the verdict, then what is wrong with its argument, then the rest."""
     who = f"serving-watchdog {report['version']} on {report['host']}"
     lines = [f"{who}: {report['verdict']} at {report['at']}{source}"]
-    bad = [f for f in report["findings"] if f["verdict"] != "OK"]
+    bad = [f for f in report["findings"] if f["verdict"] != "OK" and not _told_twice(f)]
     for finding in sorted(bad, key=lambda f: ORDER.index(f["verdict"])):
         lines += ["", *_argued(finding)]
     fine = [f for f in report["findings"] if f["verdict"] == "OK" and _shown(f, everything)]
     if fine:
         lines.append("")
     lines += [f"{_word(f):<12} {f['summary']}" for f in fine]
-    lines += _alerts(report)
+    lines += alerts_of(report)
     return "\n".join(lines)
+
+
+def _told_twice(finding: Data) -> bool:
+    """Whether it says of a slot only what the finding about its link or GPU says: not known."""
+    return finding["alertname"] == "WatchdogBlind" and set(finding["subject"]) == {"slot"}
 
 
 def _word(finding: Data) -> str:
@@ -72,7 +77,8 @@ def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _alerts(report: Data) -> Iterator[str]:
+def alerts_of(report: Data) -> Iterator[str]:
+    """Lines about the alerts of a daemon's report, and what is paused; none where there is none."""
     told = [a for a in report.get("alerts", []) if a["state"] in ("firing", "resolved")]
     if told:
         yield ""
@@ -90,7 +96,8 @@ def for_nagios(report: Data) -> str:
     findings = sorted(report["findings"], key=lambda f: ORDER.index(f["verdict"]))
     bad = [f for f in findings if f["verdict"] != "OK"]
     heads = [f for name in HEADLINES for f in findings if f["alertname"] == name]
-    said = (bad or heads or findings)[:1]
+    of_host = [f for f in findings if not f["subject"]]
+    said = (bad or heads or of_host or findings)[:1]
     text = said[0]["summary"] if said else "nothing is watched"
     if len(bad) > 1:
         text += f" (and {len(bad) - 1} more)"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MOST_NAMES: Final = 4096
-"""Entries of one directory that are looked at."""
+"""Entries of one directory; one with more is refused."""
 
 ERRNO: Final = ".errno"
 
@@ -29,8 +29,7 @@ class Tree:
     def data(self, path: str, most: int = 4096) -> bytes:
         """Return at most `most` bytes of a file."""
         try:
-            with (self.root / path).open("rb", buffering=0) as file:
-                return file.read(most) or b""
+            return _read(self.root / path, most)
         except FileNotFoundError:
             self._told(path)
             raise
@@ -40,8 +39,11 @@ class Tree:
         return self.data(path, most).decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; at most MOST_NAMES."""
-        return sorted(os.listdir(self.root / path))[:MOST_NAMES]  # noqa: PTH208  (names only)
+        """Return the names in a directory, sorted. Raises OSError of more than MOST_NAMES too."""
+        names = os.listdir(self.root / path)  # noqa: PTH208  (names only)
+        if len(names) > MOST_NAMES:  # a list that was cut would say "no" of what is behind
+            raise OSError(errno.EOVERFLOW, os.strerror(errno.EOVERFLOW), path)
+        return sorted(names)
 
     def inode(self, path: str) -> int:
         """Return the number of an entry itself: one that was removed and made anew has another."""
@@ -59,11 +61,20 @@ class Tree:
     def _told(self, path: str) -> None:
         """Raise the error that a recording holds for this file, if it holds one."""
         try:
-            name = (self.root / f"{path}{ERRNO}").read_text(encoding="ascii").strip()
+            name = _read(self.root / f"{path}{ERRNO}", 64).decode("ascii").strip()
         except (OSError, ValueError):
             return
         number = next((n for n, known in errno.errorcode.items() if known == name), errno.EIO)
         raise OSError(number, os.strerror(number), path)
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Read at most so many bytes; a pipe that somebody put in a recording does not hold us."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, most)
+    finally:
+        os.close(descriptor)
 
 
 def errno_name(error: OSError) -> str:

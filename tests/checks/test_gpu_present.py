@@ -10,10 +10,11 @@ import pytest
 
 from tests.checks.gpu_windows import host, link, r9700, steps, unread, window
 from watchdog.checks.gpu_present import GpuPresent
+from watchdog.domain import series as s
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.link import Slot
-from watchdog.domain.sample import labels
+from watchdog.domain.sample import Reading, Sample, labels
 
 OPEN = (Verdict.OK, False)
 WELL = (Verdict.OK, True)
@@ -203,7 +204,9 @@ def losing(reason: str | None, **facts: str) -> Window:
 
 
 LOST = losing("NVML says GPU_IS_LOST")
-FOUND = losing(None, name="RTX 3090")
+FOUND = losing(None)
+SAMPLE = Sample(labels(slot=PORTS[3]), s.UTILISATION, 1.0)
+FOUND.parts[-1].readings += (Reading("nvml", "", (SAMPLE,), slot=PORTS[3]),)
 SILENT = losing(None)
 
 

@@ -390,7 +390,8 @@ def test_the_evidence_holds_all_that_a_table_shows() -> None:
     slot = Slot(GPU, 3, 8, "by design")
     evidence = judged(window(link(3, 8), slots=[slot])).argument.evidence
     assert evidence == {
-        "gpu": GPU, "card": "AMD 1002:7551", "slot": PORT, "numa": 0, "root": "pci0000:00",
+        "gpu": GPU, "card": "AMD 1002:7551", "slot": PORT, "key": GPU, "numa": 0,
+        "root": "pci0000:00",
         "expected_generation": 3, "expected_width": 8, "note": "by design", "generation": 3,
         "speed": 8.0, "width": 8.0, "gigabytes_per_second": 7.88, "narrow_above_the_slot": False,
         "witnesses": {
@@ -656,3 +657,30 @@ def test_another_declaration_is_looked_for_anew() -> None:
     windows = [window(link(3, 8), r9700(), []), window(link(3, 8), r9700(), [Slot(GPU, 3, 8)])]
 
     assert said(last(PcieLink(), windows, "GpuLinkDegraded")) == WELL
+
+
+# What is contradictory or dead is not called well.
+
+
+def test_a_slot_that_is_declared_twice_and_differently_is_unknown() -> None:
+    slots = [Slot(PORT, 3, 16), Slot(GPU, 3, 8)]
+    found = last(PcieLink(), [window(link(3, 8), r9700(), slots)] * 2, "GpuLinkDegraded")
+    assert found.verdict is Verdict.UNKNOWN
+    assert "declared twice and differently" in found.argument.summary
+    same = [Slot(PORT, 3, 8), Slot(GPU, 3, 8)]
+    again = last(PcieLink(), [window(link(3, 8), r9700(), same)] * 2, "GpuLinkDegraded")
+    assert said(again) == WELL
+
+
+def test_an_end_that_says_link_down_is_unknown_whatever_the_star_says() -> None:
+    facts = r9700(unread={s.PORT: "link down (width 63)", s.CARD: "link down (width 63)"})
+    found = last(PcieLink(), [window(tells(3, 16, s.STARRED), facts)] * 2, "GpuLinkDegraded")
+    assert found.verdict is Verdict.UNKNOWN
+    assert "link down (width 63)" in found.argument.summary
+
+
+def test_rows_that_are_starred_and_differ_disagree_with_nobody() -> None:
+    facts = r9700(ambiguous=True)
+    levels = tells(3, 16) | tells(1, 16, s.STARRED)
+    for found in steps(PcieLink(), [window(levels, facts)] * 2)[-1]:
+        assert found.verdict is Verdict.OK

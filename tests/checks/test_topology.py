@@ -110,6 +110,16 @@ def test_the_drivers_word_of_who_holds_each_gpu_serves_as_well() -> None:
     assert verdict({**unsure, "pids": [1]}) == "thin"
 
 
+def test_where_the_drivers_gpus_sit_is_told_by_the_launch() -> None:
+    """Two NUMA nodes of one socket, as EPYC has them: the driver alone does not tell the socket."""
+    held = [{"gpu": "0000:01:00.0", "pids": [7]}, {"gpu": "0000:81:00.0", "pids": [8]}]
+    places = [{**card("0000:01:00.0", 0), "socket": 0}, {**card("0000:81:00.0", 1), "socket": 0}]
+    facts = {"gpus_unknown": "open", "pids": [7, 8], "held": held, "places": places}
+
+    assert verdict(facts, facts) == "OK"
+    assert verdict({**facts, "places": []}, {**facts, "places": []}) == "thin"
+
+
 def test_the_state_is_plain() -> None:
     state, _ = Topology().step(None, Window(SUBJECT, 0.0, facts={"gpus": [NEAR, FAR]}), 0.0)
     assert state == (1,)

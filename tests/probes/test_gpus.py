@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from tests import bench_tree
 from tests.bench_tree import Bench, seeds_bench
 from watchdog.domain.sample import HOST
+from watchdog.pci import Gpu, gpus
 from watchdog.probes.gpus import Gpus
 from watchdog.tree import Tree
 
@@ -32,6 +35,8 @@ def test_the_seeds_bench_has_four_gpus_in_four_slots(tmp_path):
         "chain": ["0000:00:02.0", "0000:03:00.0", "0000:04:00.0", "0000:05:00.0"],
         "vendor": "amd",
         "device": "1002:7551",
+        "root": "pci0000:00",
+        "switch": True,
     }
 
 
@@ -70,7 +75,7 @@ def test_a_host_without_a_pci_bus_says_so(tmp_path):
 
 def test_a_gpu_that_goes_is_missed_at_once_and_else_the_bus_is_left_alone(tmp_path):
     bench = seeds_bench(tmp_path / "sys")
-    probe = Gpus(Tree(tmp_path / "sys"))
+    probe = Gpus(Tree(tmp_path / "sys"), settled=0.0)
     assert probe.at_once({}) is None
     four = probe.read({}, 0.0)
 
@@ -82,7 +87,7 @@ def test_a_gpu_that_goes_is_missed_at_once_and_else_the_bus_is_left_alone(tmp_pa
 
 def test_a_gpu_that_was_removed_and_came_back_at_its_address_is_looked_at_again(tmp_path):
     seeds_bench(tmp_path / "sys")
-    probe = Gpus(Tree(tmp_path / "sys"))
+    probe = Gpus(Tree(tmp_path / "sys"), settled=0.0)
     probe.read({}, 0.0)
     link = tmp_path / "sys/bus/pci/devices/0000:09:00.0"
     target = link.readlink()
@@ -96,7 +101,8 @@ def test_a_gpu_that_was_removed_and_came_back_at_its_address_is_looked_at_again(
 
 def test_a_gpu_that_comes_is_seen_when_the_bus_is_looked_at_again(tmp_path):
     bench = seeds_bench(tmp_path)
-    seldom, always = Gpus(Tree(tmp_path), every=3600.0), Gpus(Tree(tmp_path), every=0.0)
+    seldom = Gpus(Tree(tmp_path), every=3600.0, settled=0.0)
+    always = Gpus(Tree(tmp_path), every=0.0, settled=0.0)
     seldom.read({}, 0.0)
     always.read({}, 0.0)
 
@@ -105,3 +111,25 @@ def test_a_gpu_that_comes_is_seen_when_the_bus_is_looked_at_again(tmp_path):
     assert len(seldom.at_once({}).facts["gpus"]) == 4
     assert always.at_once({}) is None
     assert len(always.read({}, 0.0).facts["gpus"]) == 5
+
+
+def test_after_a_change_the_bus_is_looked_at_in_each_round(tmp_path):
+    """A card that was away for one round must not be missed in the next."""
+    seeds_bench(tmp_path)
+    probe = Gpus(Tree(tmp_path), every=3600.0, settled=3600.0)
+    probe.read({}, 0.0)
+    link = tmp_path / "bus/pci/devices/0000:09:00.0"
+    target = link.readlink()
+    link.unlink()
+    assert len(probe.read({}, 0.0).facts["gpus"]) == 3
+
+    link.symlink_to(target)
+
+    assert probe.at_once({}) is None
+    assert len(probe.read({}, 0.0).facts["gpus"]) == 4
+
+
+def test_what_a_census_tells_makes_the_same_gpu_again(tmp_path):
+    seeds_bench(tmp_path)
+    for gpu in gpus(Tree(tmp_path)):
+        assert Gpu.of(json.loads(json.dumps(gpu.as_fact()))) == gpu

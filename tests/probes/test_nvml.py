@@ -172,7 +172,8 @@ def test_a_lost_card_is_told_as_lost_wherever_nvml_says_so(code, reason):
 
 @pytest.mark.parametrize("code", [6, 8, 11, 14, 999])
 def test_a_card_that_gives_no_handle_is_of_no_use(code):
-    assert words.error_name(code) in str(read(Card(handle=error(code))).facts["lost"])
+    said = str(code) if code == 999 else words.error_name(code)  # UNKNOWN is a verdict of ours
+    assert said in str(read(Card(handle=error(code))).facts["lost"])
 
 
 @pytest.mark.parametrize("code", [2, 4, 17, 20])

@@ -81,13 +81,13 @@ def test_a_card_that_gets_lost_between_two_questions_is_lost(library):
 
     assert told[0]["samples"]
     assert told[1]["samples"] == {}
-    assert told[1]["facts"] == {"lost": "NVML says GPU_IS_LOST"}
+    assert told[1]["facts"] == {"lost": "NVML says GPU_IS_LOST", "vendor": "nvidia"}
 
 
 def test_a_card_that_nvml_does_not_list_is_lost(library):
     (told,) = stub.read(library, HANDLES + WORKS, "0000:41:00.0")
 
-    assert told["facts"] == {"lost": "NVML knows no card at this address (NOT_FOUND)"}
+    assert told["facts"]["lost"] == "NVML knows no card at this address (NOT_FOUND)"
 
 
 def test_what_a_consumer_card_does_not_support_costs_only_itself(library):

@@ -173,7 +173,8 @@ def _lost(part: Window | None, rounds: int) -> int:
         return 0  # bound to another driver, of which NVML knows nothing: not lost
     if isinstance(part.facts.get("lost"), str):
         return rounds + 1
-    return 0 if "name" in part.facts else rounds  # only NVML gives it a name
+    answers = any(r.probe == "nvml" and r.samples for r in part.readings)
+    return 0 if answers else rounds
 
 
 def _found_elsewhere(state: State, places: Mapping[str, Slot]) -> list[Finding]:

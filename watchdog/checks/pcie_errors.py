@@ -125,11 +125,14 @@ class PcieErrors:
             a_minute=a_minute,
             link=f"{link}, {source}",
             resets=state.resets,
+            declared=seen.declared is not None,
         )
         argue = partial(say.grew, seen, sums)
         if not bad:
             argue = partial(say.quiet, seen, sums, first=window.seconds is None, fell=window.reset)
-        conclusive = bad or (window.seconds is not None and any(boot.values()))
+        # That something was counted once proves that errors are counted here, whatever fell since.
+        covered = any(boot.values()) or bool(state.since_start) or state.resets > 0
+        conclusive = bad or (window.seconds is not None and covered)
         verdict = Verdict.WARNING if bad else Verdict.OK
         return Finding(NAME, window.subject, verdict, argue, conclusive, worst, "errors")
 

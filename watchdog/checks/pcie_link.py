@@ -63,6 +63,12 @@ class PcieLink:
             return _uncounted(state), _open(window, seen, partial(say.undeclared, seen))
         if seen.asleep:
             return _uncounted(state), _open(window, seen, partial(say.asleep, seen))
+        if slot is not None and seen.rival is not None:
+            twice = partial(say.declared_twice, seen, slot, seen.rival)
+            return state, Finding(DEGRADED, window.subject, Verdict.UNKNOWN, twice)
+        if slot is not None and seen.down and not seen.actual.link.silent:
+            down = partial(say.down, seen, slot)
+            return state, Finding(DEGRADED, window.subject, Verdict.UNKNOWN, down)
         if slot is None or seen.actual.link.silent:
             silent = partial(say.silent, seen, state.spoke_at, now)
             return state, Finding(DEGRADED, window.subject, Verdict.UNKNOWN, silent)

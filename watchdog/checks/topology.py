@@ -77,7 +77,12 @@ def _cards(facts: Facts) -> tuple[tuple[Card, ...] | None, str]:
     held, pids = facts.get("held"), facts.get("pids")
     if not isinstance(told, list) and isinstance(held, list) and isinstance(pids, list):
         own = set(pids)  # the driver's word of who holds each GPU
-        told = [one for one in held if own & set(one.get("pids", ()))] or None
+        told_places = facts.get("places")
+        listed = told_places if isinstance(told_places, list) else []
+        places = {place.get("gpu"): place for place in listed}
+        told = [
+            places.get(one.get("gpu"), one) for one in held if own & set(one.get("pids", ()))
+        ] or None
     if not isinstance(told, list):
         return None, reason
     return tuple(

@@ -138,6 +138,7 @@ class AlertBook:
         self._alerts: dict[tuple[str, Labels], Alert] = {}
         self._paused: dict[str, float] = {}
         self._closed: set[tuple[str, str | None]] = set()  # what the config no longer asks
+        self._ended: set[tuple[str, Labels]] = set()
         self.dropped = 0  # alerts that left for the bound's sake; told by the daemon
 
     def pause(self, target: str, until: float) -> None:
@@ -151,6 +152,10 @@ class AlertBook:
     def close(self, target: str, alertname: str | None = None) -> None:
         """End a target's alerts in the next step: all, or those of one name. Nobody asks now."""
         self._closed.add((target, alertname))
+
+    def end(self, identity: tuple[str, Labels]) -> None:
+        """End one alert in the next step."""
+        self._ended.add(identity)
 
     def paused(self, now: float) -> dict[str, float]:
         """Return the targets that are paused, and until when; ended pauses are forgotten."""
@@ -173,14 +178,16 @@ class AlertBook:
                 old = Alert(finding)
             self._move(_judged(old, finding, now, paused=_is_paused(finding, paused)), old, changes)
         vanished = set(gone)
-        if vanished or self._closed:
+        if vanished or self._closed or self._ended:
             for old in list(self._alerts.values()):
                 subject, name = old.finding.subject, old.finding.alertname
                 target = dict(subject).get("target", "")
                 closed = {(target, None), (target, name)} & self._closed
-                if subject in vanished or closed:
+                ended = old.finding.identity in self._ended
+                if subject in vanished or closed or ended:
                     self._move((replace(old, seen_at=now), Signal.GONE), old, changes)
             self._closed.clear()
+            self._ended.clear()
         self._forget(now)
         return changes
 

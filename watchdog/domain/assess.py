@@ -84,13 +84,14 @@ class Assessor:
         gone: list[Labels] = []
         links: list[Finding] = []
         by_driver: list[dict[str, object]] = []
-        # A recording without GPUs says nothing of any, unless some are declared.
-        if HOST in self.watches and (by_target[HOST] or self.watches[HOST].history.profile.slots):
+        # A recording without GPUs says nothing of any; a host that is watched has its census.
+        if HOST in self.watches and by_target[HOST]:
             host = [*by_target[HOST], self._down(by_target)]
             links, gone = self.watches[HOST].step(host, now)
             by_driver = held_by_driver(by_target[HOST])
             findings += [blind(reading) for reading in by_target[HOST]]
             findings += [*links, *blind_links(links)]
+            gone += self._left(by_target[HOST])
         for target, watch in self.watches.items():
             if target == HOST:
                 continue
@@ -126,6 +127,29 @@ class Assessor:
         ]  # fmt: skip
         return Reading("targets", HOST, facts={"down": down})
 
+    def _end_undeclared(self, was: Profile, now: Profile) -> None:
+        """End alerts that stand on a declaration that is gone or another by now."""
+        links = {slot.key: slot.link for slot in now.slots}
+        over = {slot.key for slot in was.slots if links.get(slot.key) != slot.link}
+        for alert in (*self.book.alerts(), *self.book.pending()):
+            finding = alert.finding
+            if finding.alertname in DECLARED and finding.argument.evidence.get("key") in over:
+                self.book.end(finding.identity)
+
+    def _left(self, readings: Sequence[Reading]) -> list[Labels]:
+        """Return whose blindness ends because the card left the bus: its absence says more."""
+        listed = next((r.facts.get("gpus") for r in readings if r.probe == "gpus"), None)
+        if not isinstance(listed, list):
+            return []
+        slots = {gpu.get("slot") for gpu in listed}
+        alerts = (*self.book.alerts(), *self.book.pending())
+        subjects = [dict(alert.finding.subject) for alert in alerts]
+        return [
+            labels(**subject)
+            for subject in subjects
+            if "probe" in subject and subject.get("slot", HOST) not in {HOST, *slots}
+        ]
+
     def take_over(self, old: Assessor) -> None:
         """Carry on after a reload: histories, states, alerts and pauses of targets that remain."""
         self.book = old.book
@@ -138,9 +162,7 @@ class Assessor:
                 watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)
-                if profile.slots != was.slots:  # judged anew by what is declared now
-                    for alertname in DECLARED:
-                        self.book.close(HOST, alertname)
+                self._end_undeclared(was, profile)
         for target in old.watches.keys() - self.watches.keys():
             self.book.close(target)
 
@@ -160,31 +182,33 @@ def unasked(profile: Profile) -> list[str]:
 
 
 def held_by_driver(readings: Iterable[Reading]) -> list[dict[str, object]]:
-    """Tell of each GPU whose driver names its holders where it sits and who they are."""
+    """Tell of each GPU whose driver names its holders who they are."""
     facts: dict[str, dict[str, object]] = {}
     for reading in readings:
         if reading.slot:
             facts.setdefault(reading.slot, {}).update(reading.facts)
     return [
-        {"slot": slot, "pids": own["holders"], **{k: own.get(k) for k in ("gpu", "numa", "root")}}
+        {"slot": slot, "gpu": own.get("gpu"), "pids": own["holders"]}
         for slot, own in facts.items()
         if "holders" in own and own.get("vendor") == "nvidia"
     ]
 
 
-def held(readings: Iterable[Reading]) -> set[str]:
-    """Return the slots of the GPUs that a target's processes hold, where a probe knows them."""
-    slots = set()
+def held(readings: Iterable[Reading]) -> set[str] | None:
+    """Return the slots of the GPUs that a target's processes hold; None where nobody knows them."""
+    facts: dict[str, object] = {}
     for reading in readings:
-        listed = reading.facts.get("gpus")
-        for gpu in listed if isinstance(listed, list) else ():
-            slots.add(str(gpu.get("slot")))
-    return slots
+        facts.update(reading.facts)
+    listed, by_driver, pids = facts.get("gpus"), facts.get("held"), facts.get("pids")
+    if not isinstance(listed, list) and isinstance(by_driver, list) and isinstance(pids, list):
+        own = set(pids)
+        listed = [gpu for gpu in by_driver if own & set(gpu.get("pids", ()))] or None
+    return {str(gpu.get("slot")) for gpu in listed} if isinstance(listed, list) else None
 
 
-def of_slots(findings: Iterable[Finding], slots: set[str]) -> list[Finding]:
+def of_slots(findings: Iterable[Finding], slots: set[str] | None) -> list[Finding]:
     """Return the findings about these slots; all of them where it is not known which."""
-    return [f for f in findings if not slots or dict(f.subject).get("slot") in slots]
+    return [f for f in findings if slots is None or dict(f.subject).get("slot") in slots]
 
 
 def blind(reading: Reading) -> Finding:

@@ -26,7 +26,7 @@ BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
 MEASURED: Final = frozenset({"acceptance_length", "declared_length", "draft_shape", "step_time"})
 """Checks whose figures a degraded link may bend: each says on which links it was measured."""
 
-LINKS: Final = ("GpuLinkDegraded", "GpuLinkErrors")
+LINKS: Final = ("GpuLinkDegraded", "GpuLinkErrors", "GpuMissing")
 
 
 def diagnose(findings: Sequence[Finding], links: Sequence[Finding] = ()) -> list[Finding]:
@@ -53,9 +53,11 @@ def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
     def argue() -> Argument:
         own, stamp = finding.argument, _stamp(links, told)
         suspects, ruled_out, summary = own.suspects, own.ruled_out, own.summary
+        if told:
+            summary = f"{summary}; {stamp}"
         if _is_bad(finding) and told:
             stands = tuple(f"{f.alertname} stands too: {f.argument.summary}" for f in told)
-            summary, suspects = f"{summary}; {stamp}", stands + suspects
+            suspects = stands + suspects
         elif _is_bad(finding) and _as_declared(links):
             ruled_out = (*ruled_out, f"GPU links: {stamp}")
         evidence = {**own.evidence, "links": stamp}
@@ -69,17 +71,22 @@ def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
 def _stamp(links: Sequence[Finding], told: Sequence[Finding]) -> str:
     if told:
         slots = sorted({dict(f.subject).get("slot", "?") for f in told})
-        state = f"measured on a degraded link: {', '.join(slots)}"
+        missing = all(f.alertname == "GpuMissing" for f in told)
+        what = "with a GPU missing" if missing else "on a degraded link"
+        state = f"measured {what}: {', '.join(slots)}"
     elif _as_declared(links):
         count = sum(f.alertname == LINKS[0] for f in links)
         state = f"measured on {count} GPU link(s) as declared"
     else:
         state = "measured on GPU links that are not judged"
     grown: dict[str, dict[str, float]] = {}
+    unread = False
     for finding in links:
         window = finding.argument.evidence.get("window")
         grown |= window if isinstance(window, dict) else {}
-    return f"{state}; {spelled(grown) if grown else 'no link errors counted'} in this window"
+        unread = unread or (finding.alertname == LINKS[1] and window is None)
+    none = "link errors are not counted by all" if unread else "no link errors counted"
+    return f"{state}; {spelled(grown) if grown else none} in this window"
 
 
 def _as_declared(links: Sequence[Finding]) -> bool:

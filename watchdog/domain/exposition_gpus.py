@@ -15,9 +15,12 @@ CARD: Final = ("slot", "gpu")
 LEVELS: Mapping[str, tuple[str, str]] = {
     "speed": (
         "watchdog_gpu_link_speed_gigatransfers",
-        "Speed of the slot's own link per lane, in gigatransfers a second.",
+        "Speed per lane of the slot's link or a slower one above it, in gigatransfers a second.",
     ),
-    "width": ("watchdog_gpu_link_width_lanes", "Width of the slot's own link."),
+    "width": (
+        "watchdog_gpu_link_width_lanes",
+        "Width of the slot's link, or of a narrower one above it.",
+    ),
     "expected_speed": (
         "watchdog_gpu_link_expected_speed_gigatransfers",
         "Speed that the slot is declared to run, in gigatransfers a second.",

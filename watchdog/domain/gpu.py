@@ -7,12 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain.history import Window
-from watchdog.domain.link import Actual, Slot, actual_of, declared_of
+from watchdog.domain.link import ENDS, Actual, Slot, actual_of, declared_of
 from watchdog.domain.sample import Facts
 
 AMD, NVIDIA, INTEL = "amd", "nvidia", "intel"
 GPU_IDLE: Final = 0x1
 """NVML's clock event reason: nothing runs on the GPU."""
+DOWN: Final = "link down"
+"""How the probe begins what it says of a width that no link has."""
+ASLEEP: Final = ("suspended", "suspending")
 WORKING_PSTATE: Final = 2
 """P0 to P2 are the p-states of work; an idle card falls to P5 or P8."""
 
@@ -36,6 +39,7 @@ class Card(NamedTuple):
     switch: bool = False
     keys: tuple[str, ...] = ()  # what was declared when `key`, which led here, was looked for
     key: str = ""
+    rival: str = ""  # another key that led here then, and declares something else
 
     @property
     def shifts_speed(self) -> bool:
@@ -106,6 +110,14 @@ class Sight(NamedTuple):
     busy: bool | None
     asleep: bool
     error: str
+    rival: Slot | None = None  # another declaration of the same slot that says something else
+
+    @property
+    def down(self) -> str:
+        """What an end of the slot's link says of itself that is no link; else empty."""
+        unread = self.facts.get("unread")
+        said = [unread.get(end) for end in ENDS] if isinstance(unread, Mapping) else []
+        return next((str(why) for why in said if str(why).startswith(DOWN)), "")
 
     @property
     def state(self) -> str:
@@ -130,8 +142,9 @@ def look(window: Window, before: Card) -> Sight:
         facts,
         actual_of(levels),
         busy(levels, card.vendor),
-        facts.get("runtime") == "suspended",
+        facts.get("runtime") in ASLEEP,
         next((r.error for r in window.readings if r.error is not None), ""),
+        next((slot for slot in slots if slot.key == card.rival), None),
     )
 
 
@@ -165,7 +178,11 @@ def _led(card: Card, slots: tuple[Slot, ...]) -> Card:
     if not card.chain or card.keys == keys:
         return card
     own = declared_of(slots, card.chain)
-    return card._replace(keys=keys, key="" if own is None else own.key)
+    if own is None:
+        return card._replace(keys=keys, key="", rival="")
+    others = (slot for slot in slots if slot.key in card.chain and slot.link != own.link)
+    rival = next((slot.key for slot in others), "")
+    return card._replace(keys=keys, key=own.key, rival=rival)
 
 
 def _card(window: Window, before: Card) -> Card:

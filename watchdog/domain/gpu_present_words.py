@@ -119,8 +119,8 @@ def lost(loss: Loss, limit: int) -> Argument:
             "power: an overloaded supply or a loose cable",
             "a link that failed: see its error counters in `watchdog links`",
         ),
-        next_step="stop what uses it and reset it with `nvidia-smi -r`; if that fails, power the "
-        "host off and on",
+        next_step=f"stop what uses it and reset it alone with `nvidia-smi --gpu-reset -i {gpu}`; "
+        "if that fails, power the host off and on",
     )
 
 

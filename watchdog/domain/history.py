@@ -124,7 +124,8 @@ class History:
     def add(self, readings: Sequence[Reading], now: float) -> Window:
         """Take one round's readings of the target; its engines' windows are the `parts`."""
         groups = self._grouped([reading.samples for reading in readings])
-        if groups:  # another probe's failure makes no page unread
+        census = self.target == HOST and any("gpus" in r.facts for r in readings)
+        if groups or census:  # another probe's failure makes no page unread
             self._read_at = now
         if len(groups) < len(self._past):
             for about, past in self._past.items():

@@ -50,6 +50,28 @@ def silent(seen: Sight, spoke_at: float | None, now: float) -> Argument:
     )
 
 
+def declared_twice(seen: Sight, slot: Slot, rival: Slot) -> Argument:
+    return Argument(
+        f"{seen.card}: declared twice and differently: {slot.key} as {slot.link}, {rival.key} as "
+        f"{rival.link}; {lw.runs(seen)}",
+        "one declaration of a slot",
+        lw.evidence(seen),
+        next_step=f"remove one of the two from gpus.slots; {seen.card.slot} is the slot's port",
+    )
+
+
+def down(seen: Sight, slot: Slot) -> Argument:
+    return Argument(
+        f"{seen.card}: the link is UNKNOWN: an end of the slot's link says {seen.down}, and what "
+        f"others tell of it ({seen.actual.slot}) may be of before",
+        _expected(slot),
+        lw.evidence(seen),
+        suspects=("a GPU that fell off the bus or hangs", "a link that lost its training"),
+        next_step="look in dmesg for the slot's port, Xid 79 or amdgpu resets; then power down "
+        f"and reseat the card of {seen.card.slot}",
+    )
+
+
 def degraded(seen: Sight, slot: Slot, rounds: int) -> Argument:
     link, share = lw.judged(seen), ""
     have, want = link.bandwidth, slot.link.bandwidth

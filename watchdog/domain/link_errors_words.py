@@ -37,6 +37,7 @@ class Sums(NamedTuple):
     a_minute: float
     link: str
     resets: int
+    declared: bool = False
 
 
 def evidence(sums: Sums) -> dict[str, object]:
@@ -66,14 +67,17 @@ def untold(seen: Sight) -> Argument:
 
 def quiet(seen: Sight, sums: Sums, *, first: bool, fell: bool) -> Argument:
     """Nothing grew by more than is allowed: what was counted before, as information."""
-    said = [f"{spelled(sums.boot)} since boot" if sums.boot else f"no error counted: {NO_PROOF}"]
+    said = [f"{spelled(sums.boot)} since boot" if sums.boot else "no error counted"]
+    if not (sums.boot or sums.start or sums.resets):
+        said[0] += f": {NO_PROOF}"
     if first and not fell and sums.boot:
         said.append("this is the first reading, and the next says whether they grow")
     if sums.start:
-        said.append(
-            f"{spelled(sums.start)} since the watchdog started, now within the "
-            f"{sums.allowed:.0f} in {w.span(sums.seconds)} that are allowed"
-        )
+        kinds = [name for names in sums.start.values() for name in names]
+        now = "none of them in this round"
+        if not any(" " in name for name in kinds):  # of the others none is allowed
+            now = f"now within the {sums.allowed:.0f} in {w.span(sums.seconds)} that are allowed"
+        said.append(f"{spelled(sums.start)} since the watchdog started, {now}")
     elif sums.boot and not first:
         said[0] += ", none since the watchdog started"
     times = "" if sums.resets < 2 else f" ({sums.resets} times since the watchdog started)"
@@ -105,7 +109,11 @@ def grew(seen: Sight, sums: Sums) -> Argument:
         evidence(sums),
         ruled_out=(
             "errors of the start of the machine: only growth since the last reading counts",
-            f"an allowance that shrinks with a slow link: it is that of {sums.link}",
+            *(
+                (f"an allowance that shrinks with a slow link: it is that of {sums.link}",)
+                if sums.declared
+                else ()
+            ),
         ),
         suspects=(*_directions(seen, sums), *_causes(sums)),
         next_step=f"power down, reseat the card of {seen.card.slot} and its riser or cable, then "

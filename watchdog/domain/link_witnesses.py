@@ -8,6 +8,7 @@ from watchdog.domain import link_words as lw
 from watchdog.domain.finding import Argument
 from watchdog.domain.gpu import Sight
 from watchdog.domain.link import ENDS, FIRMWARE, NEAR, Part, generation_of, link_of
+from watchdog.domain.series import STARRED
 
 
 class Apart(NamedTuple):
@@ -28,6 +29,8 @@ def differences(seen: Sight) -> tuple[list[Part], list[Apart]]:
     waits_width = seen.asleep or (seen.card.shifts_width and seen.busy is not True)
     for witness in FIRMWARE:
         told = link_of(seen.levels, witness)
+        if witness == STARRED and seen.facts.get("ambiguous"):
+            continue  # several rows are starred and differ: none of them is its word
         sides = (
             (waits_speed, told.speed, [end.speed for end in ends]),
             (waits_width, told.width, [end.width for end in ends]),

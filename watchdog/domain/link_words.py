@@ -70,6 +70,7 @@ def evidence(seen: Sight) -> dict[str, object]:
         "gpu": card.gpu or None,
         "card": card.name or None,
         "slot": card.slot,
+        "key": None if slot is None else slot.key,
         "numa": card.numa,
         "root": card.root or None,
         "expected_generation": None if slot is None else slot.generation,

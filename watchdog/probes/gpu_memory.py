@@ -16,7 +16,7 @@ from watchdog.domain import series as s
 from watchdog.domain.sample import HOST, Facts, Reading, Sample, labels
 from watchdog.errors import NoAnswer, NotUnderstood
 from watchdog.holders import Held, holders_of
-from watchdog.pci import BUS, Gpu, of_device
+from watchdog.pci import ASLEEP, BUS, Gpu, of_device
 from watchdog.tree import Tree, errno_name
 
 LITTLE: Final = 256 * 2**20
@@ -47,6 +47,9 @@ class GpuMemory:
             return Reading(self.name, self.target, facts={"memory_asleep": True}, slot=self.slot)
         if self.library:
             used, total = _by_library(self.gpu.address)
+        elif self._without_driver():
+            facts = {"memory_unknown": "amdgpu does not drive this card"}
+            return Reading(self.name, self.target, facts=facts, slot=self.slot)
         else:
             used, total = self._bytes("used"), self._bytes("total")
         held = holders_of(self.gpu.address, self.tree, self.proc, deadline, search=used >= LITTLE)
@@ -64,8 +67,12 @@ class GpuMemory:
 
     def _asleep(self) -> bool:
         """Whether the GPU is suspended: a question could wake it."""
-        state = of_device(self.tree, self.gpu.address, "power/runtime_status")
-        return state in ("suspended", "suspending")
+        return of_device(self.tree, self.gpu.address, "power/runtime_status") in ASLEEP
+
+    def _without_driver(self) -> bool:
+        """Whether the card is there and no file of amdgpu is: given to a virtual machine, say."""
+        place = f"{BUS}/{self.gpu.address}"
+        return self.tree.has(place) and not self.tree.has(f"{place}/mem_info_vram_total")
 
     def _bytes(self, which: str) -> float:
         file = f"mem_info_vram_{which}"
@@ -96,6 +103,7 @@ def _by_library(address: str) -> tuple[float, float]:
     except ImportError as error:
         raise NoAnswer("pyamdgpuinfo is asked for and not installed") from error
     except (OSError, RuntimeError, KeyError) as error:
+        _device.cache_clear()  # a card that came back is another device
         raise NoAnswer(f"pyamdgpuinfo: {error}") from error
 
 

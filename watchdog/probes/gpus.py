@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from watchdog.domain.sample import HOST, Facts, Reading
-from watchdog.pci import BUS, Gpu, census
+from watchdog.pci import BUS, census
 from watchdog.tree import Tree
 
 EVERY: Final = 60.0
 """Seconds between two looks at the whole bus: it has hundreds of devices, and most stay."""
+
+SETTLED: Final = 300.0
+"""Seconds after a change in which it is looked at in each round: a card may come back."""
 
 
 @dataclass
@@ -21,18 +24,21 @@ class Gpus:
 
     tree: Tree
     every: float = EVERY
+    settled: float = SETTLED
     name: str = "gpus"
     target: str = HOST
     slot: str = ""
 
     def __post_init__(self) -> None:
-        self._looked_at = -math.inf
+        self._looked_at = self._changed_at = -math.inf
         self._known: dict[str, int] = {}
         self._facts: dict[str, object] = {}
 
     def at_once(self, known: Facts) -> Reading | None:  # noqa: ARG002  (what it knows is its own)
         """Return the last census, where its GPUs are in place and it is not old."""
-        if time.monotonic() - self._looked_at >= self.every or self._moved():
+        now = time.monotonic()
+        unsettled = now - self._changed_at < self.settled
+        if unsettled or now - self._looked_at >= self.every or self._moved():
             return None
         return Reading(self.name, self.target, facts=self._facts)
 
@@ -41,13 +47,20 @@ class Gpus:
         Return the facts `gpus`, `pci`, which is False where there is no bus to list, and
         `pci_unread`: devices that may be GPUs.
         """
+        before = self._facts
         try:
             found, unread = census(self.tree)
-            self._facts = {"gpus": [_told(g) for g in found], "pci": True, "pci_unread": unread}
+            self._facts = {
+                "gpus": [gpu.as_fact() for gpu in found],
+                "pci": True,
+                "pci_unread": unread,
+            }
         except OSError:
             found = []
             self._facts = {"gpus": [], "pci": False}
         self._looked_at = time.monotonic()
+        if self._facts != before:
+            self._changed_at = self._looked_at
         self._known = {gpu.address: self._inode(gpu.address) for gpu in found}
         return Reading(self.name, self.target, facts=self._facts)
 
@@ -64,13 +77,3 @@ class Gpus:
             return self.tree.inode(f"{BUS}/{address}")
         except OSError:
             return 0
-
-
-def _told(gpu: Gpu) -> dict[str, object]:
-    return {
-        "gpu": gpu.address,
-        "slot": gpu.slot,
-        "chain": list(gpu.chain),
-        "vendor": gpu.vendor,
-        "device": gpu.device,
-    }

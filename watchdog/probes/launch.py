@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,9 @@ from urllib.parse import urlsplit
 
 from watchdog.domain.sample import Facts, Reading
 from watchdog.holders import held_by
-from watchdog.pci import Gpu, gpus, of_device
+from watchdog.pci import Gpu, of_device
+from watchdog.pci import gpus as listed
+from watchdog.processes import hidden
 from watchdog.servers import DEFAULT_PORT, MARKS, Search, Unclear, port_of
 from watchdog.tree import Tree, errno_name
 
@@ -34,7 +36,7 @@ EVERY: Final = 300.0
 MOST_PIDS: Final = 1024
 MOST_CPUS: Final = 4096
 PACKAGE: Final = "topology/physical_package_id"
-CARRIED: Final = ("gpus", "gpus_unknown", "pids", "gpus_asked", "gpus_start")
+CARRIED: Final = ("gpus", "gpus_unknown", "pids", "places", "gpus_asked", "gpus_start")
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Launch:
 
         While the target is silent: `started_at` (Unix seconds) of the process that may be
         starting. Else `gpus`: a list of {gpu, slot, socket, numa, root, pids}, or `gpus_unknown`,
-        the reason; and `pids`, all processes of the server, where they were found.
+        the reason, with the `places` of all GPUs; and `pids`, all processes of the server, where
+        they were found.
         """
         reading = self.at_once(known)
         if reading is not None:
@@ -87,11 +90,17 @@ class Launch:
 
     def _asked(self, deadline: float) -> dict[str, object]:
         try:
-            cards = {gpu.address: gpu for gpu in gpus(self.tree)}
+            cards = {gpu.address: gpu for gpu in listed(self.tree)}
         except OSError as error:
             return {"gpus_unknown": f"the PCI bus cannot be read ({errno_name(error)})"}
         if not cards:
             return {"gpus": []}
+        return self._searched(cards, deadline)
+
+    def _searched(self, cards: Mapping[str, Gpu], deadline: float) -> dict[str, object]:
+        unseen = hidden(self.proc)
+        if unseen:  # workers may be missing: half of a server would look like a smaller one
+            return {"gpus_unknown": unseen}
         parts = urlsplit(self.url)
         if parts.scheme == "unix":
             return {"gpus_unknown": "who listens on a Unix socket is not looked up"}
@@ -104,19 +113,14 @@ class Launch:
         own = held_by(pids, vendors, self.tree, self.proc, deadline)
         facts: dict[str, object] = {"pids": sorted(pids)[:MOST_PIDS]}
         if own.gpus is None:
-            return {**facts, "gpus_unknown": own.why}
-        return {**facts, "gpus": [self._held(cards[at], who) for at, who in own.gpus.items()]}
-
-    def _held(self, gpu: Gpu, pids: Iterable[int]) -> dict[str, object]:
-        node = of_device(self.tree, gpu.address, "numa_node")
-        return {
-            "gpu": gpu.address,
-            "slot": gpu.slot,
-            "socket": socket_of(self.tree, gpu.address),
-            "numa": int(node) if node.isdecimal() else None,  # -1: the firmware does not tell
-            "root": gpu.root,
-            "pids": sorted(pids)[:MOST_PIDS],
-        }
+            # Who holds them may be told by their driver: where each sits is told here.
+            places = [place_of(self.tree, gpu) for gpu in cards.values()]
+            return {**facts, "gpus_unknown": own.why, "places": places}
+        held = own.gpus.items()
+        gpus = [
+            {**place_of(self.tree, cards[at]), "pids": sorted(who)[:MOST_PIDS]} for at, who in held
+        ]
+        return {**facts, "gpus": gpus}
 
 
 def _fresh(known: Facts) -> bool:
@@ -124,6 +128,18 @@ def _fresh(known: Facts) -> bool:
     asked = known.get("gpus_asked")
     young = isinstance(asked, float) and 0 <= time.monotonic() - asked < EVERY
     return young and known.get("process_start") == known.get("gpus_start")
+
+
+def place_of(tree: Tree, gpu: Gpu) -> dict[str, object]:
+    """Say where a GPU sits: its socket and NUMA node, None where not told, and its root."""
+    node = of_device(tree, gpu.address, "numa_node")
+    return {
+        "gpu": gpu.address,
+        "slot": gpu.slot,
+        "socket": socket_of(tree, gpu.address),
+        "numa": int(node) if node.isdecimal() else None,  # -1: the firmware does not tell
+        "root": gpu.root,
+    }
 
 
 def socket_of(tree: Tree, address: str) -> int | None:

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain.sample import HOST, Facts, Reading
 from watchdog.errors import NoAnswer, NotUnderstood
+from watchdog.pci import ASLEEP, driver_of, of_device
 from watchdog.probes import nvml_words as words
 from watchdog.probes.nvml_library import library_of, pynvml
 from watchdog.probes.nvml_words import reading_of
+from watchdog.processes import hidden
+from watchdog.tree import Tree
 
 __all__ = ["Nvml", "reading_of"]
 
@@ -149,6 +153,8 @@ class Nvml:
     slot: str
     address: str
     module: Any = None
+    tree: Tree | None = None
+    proc: Path = Path("/proc")
     name: str = words.NAME
     target: str = HOST
 
@@ -157,16 +163,29 @@ class Nvml:
         driver, runtime = known.get("driver"), known.get("runtime")
         if driver not in (None, OWN_DRIVER):  # vfio-pci: the card is a guest's
             why = f"not asked: the card's driver is {driver}"
-        elif runtime in ("suspended", "suspending"):  # a question would wake it
+        elif runtime in ASLEEP:  # a question would wake it
             why = f"not asked: the card is {runtime}"
         else:
             return None
         facts = {"nvml_unread": {words.NAME: why}}
         return Reading(self.name, self.target, facts=facts, slot=self.slot)
 
-    def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (NVML knows)
+    def read(self, known: Facts, deadline: float) -> Reading:  # noqa: ARG002  (it looks itself)
         """Ask the card; `deadline` in monotonic seconds. Raises ProbeError."""
-        return reading_of(self.slot, self.ask(deadline))
+        spared = self.spared()
+        reading = spared or reading_of(self.slot, self.ask(deadline))
+        unseen = "holders" in reading.facts and hidden(self.proc)
+        if unseen:  # in a container NVML lists nobody, or numbers that are not ours
+            facts = {k: v for k, v in reading.facts.items() if k != "holders"}
+            reading = replace(reading, facts={**facts, "holders_unknown": unseen})
+        return reading
+
+    def spared(self) -> Reading | None:
+        """Return the reading of a card that is not asked, as its files tell now; else None."""
+        if self.tree is None:
+            return None
+        state = of_device(self.tree, self.address, "power/runtime_status")
+        return self.at_once({"driver": driver_of(self.tree, self.address), "runtime": state})
 
     def ask(self, deadline: float | None = None) -> dict[str, Any]:
         """

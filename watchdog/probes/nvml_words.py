@@ -100,6 +100,7 @@ _MOST: Final[Mapping[str, int]] = {
 }
 _REASONS: Final[Mapping[str, str]] = {
     "RESET_REQUIRED": "NVML says RESET_REQUIRED: the card does not work until it is reset",
+    "UNKNOWN": "NVML gives no handle for the card (its error 999)",
     "NOT_FOUND": "NVML knows no card at this address (NOT_FOUND)",
 }
 _MAXIMA: Final = ("link_generation_max", "link_width_max", "device_generation_max")

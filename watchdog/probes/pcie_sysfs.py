@@ -16,7 +16,7 @@ from typing import Final
 from watchdog.domain import series as s
 from watchdog.domain.sample import HOST, Facts, Reading, Sample, labels
 from watchdog.errors import NoAnswer
-from watchdog.pci import BUS, Gpu, of_device
+from watchdog.pci import ASLEEP, BUS, Gpu, driver_of, of_device
 from watchdog.probes import gpu_metrics, pcie_text
 from watchdog.tree import Tree, errno_name
 
@@ -26,8 +26,6 @@ AER: Final = (
     ("aer_dev_fatal", s.FATAL),
 )
 HOSTS: Final = {"0x8086": "intel", "0x1022": "amd"}
-ASLEEP: Final = ("suspended", "suspending")
-"""Runtime states in which a read may wake the device, or fail."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class _Look:
             "host": self._host(),
             "numa": self._numa(),
             "root": gpu.root,
-            "driver": self._driver(),
+            "driver": driver_of(self.tree, gpu.address),
             "runtime": of_device(self.tree, gpu.address, "power/runtime_status") or "unknown",
             "switch": gpu.switch,
             "rows": [],
@@ -102,12 +100,6 @@ class _Look:
         """Return the node; -1 means that the firmware does not tell."""
         text = of_device(self.tree, self.gpu.address, "numa_node")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
-
-    def _driver(self) -> str | None:
-        """From uevent: a recording or a simulated /sys need not hold where the link leads."""
-        lines = of_device(self.tree, self.gpu.address, "uevent").splitlines()
-        named = [line.removeprefix("DRIVER=") for line in lines if line.startswith("DRIVER=")]
-        return named[0][:64] if named else None
 
     def _asleep(self, address: str) -> bool:
         return of_device(self.tree, address, "power/runtime_status") in ASLEEP
