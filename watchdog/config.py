@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.domain.link import Slot
@@ -92,22 +92,21 @@ def as_yaml(settings: Settings) -> str:
 
 def for_recording(settings: Settings, name: Callable[[str], str]) -> str:
     """Return what a recording is judged by: claims and limits; `name` hides what must be hidden."""
-    data: dict[str, Any] = settings.model_dump(
-        mode="json", exclude_none=True, exclude_defaults=True
-    )
-    kept = {key: data[key] for key in ("checks", "interval") if key in data}
-    targets = []
+    targets: list[dict[str, Any]] = []
     for port, target in enumerate(settings.targets, 1):
-        own: dict[str, Any] = target.model_dump(
-            mode="json", exclude_none=True, exclude_defaults=True
-        )
-        claims = {key: own[key] for key in ("expect", "cache", "checks") if key in own}
         url = f"http://127.0.0.1:{port}"  # none is asked in a replay
+        claims = _given(target, {"expect", "cache", "checks"})
         targets.append({"url": url, "name": name(target.name), **claims})
     slots = {key: slot.model_dump(exclude_none=True) for key, slot in settings.gpus.slots.items()}
-    written = {"targets": targets, "gpus": {"slots": slots}, **kept}
+    written: dict[str, Any] = {"targets": targets, "gpus": {"slots": slots}}
+    written |= _given(settings, {"checks", "interval"})
     text = yaml.safe_dump(written, sort_keys=False)
     return f"# what this recording is judged by, without addresses and secrets\n{text}"
+
+
+def _given(part: BaseModel, keys: set[str]) -> dict[str, Any]:
+    """Return these keys of a section as the file would write them, where they are no default."""
+    return part.model_dump(mode="json", include=keys, exclude_none=True, exclude_defaults=True)
 
 
 def _limits_for(settings: Settings, target: str) -> Limits:
