@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import Window
+from watchdog.domain.holding import held_by
 from watchdog.domain.sample import Facts
 
 KINDS = ("socket", "numa", "root")
@@ -73,17 +74,8 @@ class Topology:
 
 def _cards(facts: Facts) -> tuple[tuple[Card, ...] | None, str]:
     """Return the server's GPUs, or None and why they are not known; no reason: nothing told."""
-    told, reason = facts.get("gpus"), str(facts.get("gpus_unknown") or "")
-    held, pids = facts.get("held"), facts.get("pids")
-    if not isinstance(told, list) and isinstance(held, list) and isinstance(pids, list):
-        own = set(pids)  # the driver's word of who holds each GPU
-        told_places = facts.get("places")
-        listed = told_places if isinstance(told_places, list) else []
-        places = {place.get("gpu"): place for place in listed}
-        told = [
-            places.get(one.get("gpu"), one) for one in held if own & set(one.get("pids", ()))
-        ] or None
-    if not isinstance(told, list):
+    told, reason = held_by(facts), str(facts.get("gpus_unknown") or "")
+    if told is None:
         return None, reason
     return tuple(
         Card(str(one.get("gpu")), one.get("socket"), one.get("numa"), one.get("root") or None)

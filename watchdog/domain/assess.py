@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, Protocol
@@ -11,9 +11,11 @@ from watchdog.domain.alert import AlertBook
 from watchdog.domain.diagnosis import diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
+from watchdog.domain.holding import held_by_driver, of_target
 from watchdog.domain.profile import Profile
 from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels, Reading, labels
+from watchdog.domain.slots import DECLARED, blind_links, left
 
 WHOLE: Final = frozenset({"target", "host"})
 """What a check may be about that is one window a round; engines and GPUs are its parts."""
@@ -91,17 +93,17 @@ class Assessor:
             by_driver = held_by_driver(by_target[HOST])
             findings += [blind(reading) for reading in by_target[HOST]]
             findings += [*links, *blind_links(links)]
-            gone += self._left(by_target[HOST])
+            alerts = (*self.book.alerts(), *self.book.pending())
+            gone += left(by_target[HOST], [alert.finding.subject for alert in alerts])
         for target, watch in self.watches.items():
             if target == HOST:
                 continue
             own = by_target[target]
-            if watch.here and by_driver:
-                own = [*own, Reading("targets", target, facts={"held": by_driver})]
-            judged, vanished = watch.step(own, now)
+            told = [Reading("targets", target, facts={"held": by_driver})] if by_driver else []
+            judged, vanished = watch.step([*own, *told] if watch.here else own, now)
             up = any(reading.samples for reading in own)  # then silence is a probe's own
             findings += [blind(reading) for reading in own if reading.answered or up]
-            findings += diagnose(judged, of_slots(links, held(own)) if watch.here else ())
+            findings += diagnose(judged, of_target(links, [*own, *told]) if watch.here else ())
             gone += vanished
         changes = self.book.step(findings, now, gone)
         return Report(
@@ -136,20 +138,6 @@ class Assessor:
             if finding.alertname in DECLARED and finding.argument.evidence.get("key") in over:
                 self.book.end(finding.identity)
 
-    def _left(self, readings: Sequence[Reading]) -> list[Labels]:
-        """Return whose blindness ends because the card left the bus: its absence says more."""
-        listed = next((r.facts.get("gpus") for r in readings if r.probe == "gpus"), None)
-        if not isinstance(listed, list):
-            return []
-        slots = {gpu.get("slot") for gpu in listed}
-        alerts = (*self.book.alerts(), *self.book.pending())
-        subjects = [dict(alert.finding.subject) for alert in alerts]
-        return [
-            labels(**subject)
-            for subject in subjects
-            if "probe" in subject and subject.get("slot", HOST) not in {HOST, *slots}
-        ]
-
     def take_over(self, old: Assessor) -> None:
         """Carry on after a reload: histories, states, alerts and pauses of targets that remain."""
         self.book = old.book
@@ -167,10 +155,6 @@ class Assessor:
             self.book.close(target)
 
 
-DECLARED: Final = ("GpuLinkDegraded", "GpuMissing")
-"""Alerts that stand on what is declared of a slot."""
-
-
 def unasked(profile: Profile) -> list[str]:
     """Alerts that no check speaks of with this profile: they would fire for ever."""
     names = []
@@ -179,36 +163,6 @@ def unasked(profile: Profile) -> list[str]:
     if not profile.speculation or profile.drafts_sometimes:
         names.append("SpecDecodeNotDrafting")
     return names
-
-
-def held_by_driver(readings: Iterable[Reading]) -> list[dict[str, object]]:
-    """Tell of each GPU whose driver names its holders who they are."""
-    facts: dict[str, dict[str, object]] = {}
-    for reading in readings:
-        if reading.slot:
-            facts.setdefault(reading.slot, {}).update(reading.facts)
-    return [
-        {"slot": slot, "gpu": own.get("gpu"), "pids": own["holders"]}
-        for slot, own in facts.items()
-        if "holders" in own and own.get("vendor") == "nvidia"
-    ]
-
-
-def held(readings: Iterable[Reading]) -> set[str] | None:
-    """Return the slots of the GPUs that a target's processes hold; None where nobody knows them."""
-    facts: dict[str, object] = {}
-    for reading in readings:
-        facts.update(reading.facts)
-    listed, by_driver, pids = facts.get("gpus"), facts.get("held"), facts.get("pids")
-    if not isinstance(listed, list) and isinstance(by_driver, list) and isinstance(pids, list):
-        own = set(pids)
-        listed = [gpu for gpu in by_driver if own & set(gpu.get("pids", ()))] or None
-    return {str(gpu.get("slot")) for gpu in listed} if isinstance(listed, list) else None
-
-
-def of_slots(findings: Iterable[Finding], slots: set[str] | None) -> list[Finding]:
-    """Return the findings about these slots; all of them where it is not known which."""
-    return [f for f in findings if slots is None or dict(f.subject).get("slot") in slots]
 
 
 def blind(reading: Reading) -> Finding:
@@ -227,27 +181,6 @@ def blind(reading: Reading) -> Finding:
         next_step="run `watchdog doctor`; it says what this source answers and why that is odd",
     )
     return Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said, check="reading")
-
-
-def blind_links(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Tell of each slot whether its GPU or link can be known at all: not knowing alerts too."""
-    by_slot: dict[Labels, Finding] = {}
-    for finding in findings:
-        told = by_slot.get(finding.subject)
-        if finding.alertname in DECLARED and (told is None or told.verdict is Verdict.OK):
-            by_slot[finding.subject] = finding
-    for subject, finding in by_slot.items():
-        if subject:
-            unknown = finding.verdict is Verdict.UNKNOWN
-            verdict = Verdict.UNKNOWN if unknown else Verdict.OK
-            argue = partial(_known, finding, unknown=unknown)
-            yield Finding("WatchdogBlind", subject, verdict, argue, check=finding.check)
-
-
-def _known(finding: Finding, *, unknown: bool) -> Argument:
-    if unknown:
-        return finding.argument
-    return Argument(f"the GPU in slot {dict(finding.subject)['slot']}: something is known of it")
 
 
 @lru_cache(maxsize=4096)
