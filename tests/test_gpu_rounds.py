@@ -21,6 +21,7 @@ from watchdog.gpu_recording import GpuRecorder
 from watchdog.recording import Recorder, Snapshot
 from watchdog.redaction import redactor_of
 from watchdog.settings import Settings
+from watchdog.telling import for_people
 
 X16 = {"generation": 3, "width": 16}
 SLOTS = {
@@ -131,6 +132,18 @@ def test_a_gpu_whose_files_cannot_be_read_is_blind_and_costs_only_itself(bench):
             assert "EINVAL" in found.argument.summary
     assert firing(rounds(18)) == set()
     assert firing(rounds(1)) == {("WatchdogBlind", FIVE)}
+
+
+def test_link_errors_since_boot_are_told_to_people_though_they_are_no_fault(bench):
+    bench["09:00.0"].errors(NINE, "correctable", BadTLP=6655)
+
+    report = as_json(Rounds(settings_of(bench))(2))
+
+    assert report["verdict"] == "OK"
+    assert f"6,655 BadTLP at {NINE} since boot, none since the watchdog started" in for_people(
+        report
+    )
+    assert "BadTLP at 0000:00:02.0" not in for_people(report)
 
 
 def test_what_checks_keep_of_gpus_survives_json(bench):

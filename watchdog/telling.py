@@ -41,7 +41,8 @@ def _word(finding: Data) -> str:
 
 def _shown(finding: Data, everything: bool) -> bool:  # noqa: FBT001
     of_host = not finding["subject"]  # such as that it has no GPU
-    return everything or of_host or finding["alertname"] in HEADLINES
+    counted = finding["alertname"] == "GpuLinkErrors" and finding["evidence"].get("since_boot")
+    return everything or of_host or bool(counted) or finding["alertname"] in HEADLINES
 
 
 def _argued(finding: Data) -> Iterator[str]:
