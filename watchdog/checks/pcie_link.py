@@ -77,9 +77,9 @@ class PcieLink:
     def _weigh(
         self, state: State, seen: Sight, slot: Slot, window: Window
     ) -> tuple[State, Finding]:
-        card, link, working = seen.card, seen.actual.link, seen.busy is True
-        speed = _part(link.speed, slot.speed, waits=card.shifts_speed and not working)
-        width = _part(link.width, slot.width, waits=card.shifts_width and not working)
+        link = seen.actual.link
+        speed = _part(link.speed, slot.speed, waits=seen.waits_speed)
+        width = _part(link.width, slot.width, waits=seen.waits_width)
         slow, narrow = _counted(state.slow, speed), _counted(state.narrow, width)
         lasting = max(slow if speed is Part.BAD else 0, narrow if width is Part.BAD else 0)
         bad = lasting > 0 and lasting >= self.rounds

@@ -113,6 +113,16 @@ class Sight(NamedTuple):
     rival: Slot | None = None  # another declaration of the same slot that says something else
 
     @property
+    def waits_speed(self) -> bool:
+        """Whether its speed is not judged now: it slows down when idle, and may be idle."""
+        return self.asleep or (self.card.shifts_speed and self.busy is not True)
+
+    @property
+    def waits_width(self) -> bool:
+        """As `waits_speed`, of its width."""
+        return self.asleep or (self.card.shifts_width and self.busy is not True)
+
+    @property
     def down(self) -> str:
         """What an end of the slot's link says of itself that is no link; else empty."""
         unread = self.facts.get("unread")

@@ -25,15 +25,13 @@ def differences(seen: Sight) -> tuple[list[Part], list[Apart]]:
     parts: list[Part] = []
     found: list[Apart] = []
     ends = [link_of(seen.levels, end) for end in ENDS]
-    waits_speed = seen.asleep or (seen.card.shifts_speed and seen.busy is not True)
-    waits_width = seen.asleep or (seen.card.shifts_width and seen.busy is not True)
     for witness in FIRMWARE:
         told = link_of(seen.levels, witness)
         if witness == STARRED and seen.facts.get("ambiguous"):
             continue  # several rows are starred and differ: none of them is its word
         sides = (
-            (waits_speed, told.speed, [end.speed for end in ends]),
-            (waits_width, told.width, [end.width for end in ends]),
+            (seen.waits_speed, told.speed, [end.speed for end in ends]),
+            (seen.waits_width, told.width, [end.width for end in ends]),
         )
         for at, (waits, said, others) in enumerate(sides):
             known = [other for other in others if other is not None]
@@ -50,9 +48,8 @@ def argue(seen: Sight, found: list[Apart], apart: int, rounds: int) -> Argument:
     """Say how the witnesses differ, or that they do not; `apart` counts rounds in a row."""
     evidence = lw.evidence(seen)
     if not found:
-        waits = seen.asleep or (seen.card.shifts_speed and seen.busy is not True)
         said = "compared when busy: an idle link shifts here between one look and the next"
-        said = said if waits else "the witnesses of the slot's link agree"
+        said = said if seen.waits_speed else "the witnesses of the slot's link agree"
         return Argument(f"{seen.card}: {said}", evidence=evidence)
     said = _spelled(found)
     if apart < rounds:

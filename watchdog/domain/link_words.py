@@ -101,10 +101,10 @@ def runs(seen: Sight) -> str:
 
 def judged(seen: Sight) -> Link:
     """Return what of the link may be judged now: not what an idle link lowers on purpose."""
-    link, card, working = seen.actual.link, seen.card, seen.busy is True
+    link = seen.actual.link
     return Link(
-        link.speed if working or not card.shifts_speed else None,
-        link.width if working or not card.shifts_width else None,
+        None if seen.waits_speed else link.speed,
+        None if seen.waits_width else link.width,
     )
 
 
@@ -159,7 +159,7 @@ def proposal(seen: Sight) -> str:
         return f"read both speed and width of its slot in the board's manual; {more}"
     if on_wire(counters(seen.levels).items()):
         return f"nothing is proposed from a boot with link errors; mend those first, then {more}"
-    if seen.card.shifts_speed and seen.busy is not True:
+    if seen.waits_speed:
         return f"let the GPU work, since its link may be slow while idle; then {more}"
     return (
         f"if that is what the slot should run, add to gpus.slots: "
