@@ -18,7 +18,7 @@ def lines_of(root, slots=None):
 def test_gpus_that_are_not_declared_are_named_with_the_command_that_proposes(tmp_path):
     seeds_bench(tmp_path)
 
-    line = lines_of(tmp_path, {"0000:05:00.0": {"generation": 3, "width": 16}})["gpus"]
+    line = lines_of(tmp_path, {"0000:00:02.0": {"generation": 3, "width": 16}})["gpus"]
 
     assert "not declared, so not judged: 0000:09:00.0, 0000:86:00.0, 0000:89:00.0" in line.detail
     assert (line.verdict.name, line.next_step) == ("OK", "watchdog links --propose")
@@ -58,3 +58,12 @@ def test_a_host_without_gpus_says_so(tmp_path):
     (tmp_path / "bus/pci/devices").mkdir(parents=True)
 
     assert lines_of(tmp_path)["gpus"].detail == "no AMD or NVIDIA GPU on the PCI bus"
+
+
+def test_a_key_that_renumbers_is_told_with_the_one_that_does_not(tmp_path):
+    seeds_bench(tmp_path)
+
+    line = lines_of(tmp_path, {"0000:05:00.0": {"generation": 3, "width": 16}})["gpus"]
+
+    assert "0000:05:00.0 is declared by an address that changes" in line.detail
+    assert line.next_step == 'write "0000:00:02.0", its port, in its place'

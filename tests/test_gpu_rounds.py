@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench_tree import seeds_bench
+from tests.bench_tree import Bench, geforce, seeds_bench
 from tests.telling_stories import Engine, shares
 from watchdog.build import assessor_of, gpu_probes_now, watchdog_of
 from watchdog.checking import record, replayed, settings_for
@@ -453,6 +453,18 @@ def test_what_nvml_said_is_judged_again_from_its_file(tmp_path):
     readings = {r["slot"]: r for r in report["readings"]}
     assert readings["0000:01:00.0"]["facts"]["lost"] == "NVML says GPU_IS_LOST"
     assert readings["0000:02:00.0"]["error"] == "no driver"
+
+
+def test_an_address_as_nvml_writes_it_is_the_cards_own(tmp_path):
+    card = geforce(Bench(tmp_path / "000/sys"))
+    (tmp_path / "000/at").write_text("2026-11-30T03:12:16Z")
+    answers = {f"0000{card.address.upper()}": {"lost": "GPU_IS_LOST"}}
+    (tmp_path / "000/nvml.json").write_text(json.dumps(answers))
+
+    report = replayed(tmp_path, Settings.model_validate({"targets": []}))
+
+    slots = {r["slot"] for r in report["readings"]} - {""}
+    assert slots == {card.slot}
 
 
 def test_a_levels_word_is_no_counter():

@@ -44,6 +44,10 @@ def listed(settings: Settings) -> Iterator[Line]:
     step = "watchdog links --propose" if bare else ""
     not_declared = f"; not declared, so not judged: {', '.join(bare)}" if bare else ""
     yield Line(Verdict.OK, "gpus", f"{names}{not_declared}", step)
+    for gpu in found:
+        for key in settings.gpus.slots.keys() & {*gpu.chain[gpu.chain.index(gpu.slot) + 1 :]}:
+            detail = f"{key} is declared by an address that changes when a card vanishes"
+            yield Line(Verdict.OK, "gpus", detail, f'write "{gpu.slot}", its port, in its place')
 
 
 def shows(what: str, probe: Probe, patience: float) -> Iterator[Line]:

@@ -204,11 +204,18 @@ def recorded(folder: Path) -> Iterator[Reading]:
         if gpu.vendor == "amd":
             yield _of_memory(gpu, tree, memory.get(gpu.slot))
     slots = {gpu.address: gpu.slot for gpu in found}
-    for address, answers in nvml.items():
+    for written, answers in nvml.items():
+        address = _short(written)
         reading = _of_nvml(slots.get(address, address), answers)
         if address not in slots and reading.error is None:  # no sys/ says where it sits
             reading = replace(reading, facts={"gpu": address, "chain": [address], **reading.facts})
         yield reading
+
+
+def _short(address: str) -> str:
+    """Return an address as sysfs writes it; NVML writes the domain with eight digits."""
+    address = address.lower()
+    return address[4:] if address.startswith("0000") and address.find(":") == 8 else address
 
 
 def _read(probe: PcieSysfs | GpuMemory) -> Reading:

@@ -24,7 +24,7 @@ from watchdog.errors import CommandError
 from watchdog.links_proposal import proposal
 from watchdog.links_rows import LINK, LINKS, MISSING, about_links, rows
 from watchdog.links_table import table
-from watchdog.pci import Gpu, gpus, of_device
+from watchdog.pci import ASLEEP, Gpu, gpus, of_device
 from watchdog.probes import pcie_text
 from watchdog.round import rounds
 from watchdog.settings import Settings
@@ -154,7 +154,7 @@ def _could(tree: Tree, gpu: Gpu) -> dict[str, dict[str, float]]:
     ends = {"port": gpu.slot, "card": gpu.card} if gpu.slot != gpu.address else {"card": gpu.card}
     found: dict[str, dict[str, float]] = {}
     for end, address in ends.items():
-        if of_device(tree, address, "power/runtime_status") in {"suspended", "suspending"}:
+        if of_device(tree, address, "power/runtime_status") in ASLEEP:
             continue  # a read would wake it
         speed, width = (of_device(tree, address, f"max_link_{part}") for part in ("speed", "width"))
         link = pcie_text.link(speed, width)

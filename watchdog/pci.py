@@ -11,6 +11,7 @@ ports do not.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -29,6 +30,7 @@ ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ASLEEP: Final = ("suspended", "suspending")
 """Runtime states in which a read may wake a device, or fail."""
 
+_HEX: Final = re.compile(r"0x[0-9a-f]{4,6}")
 _SPEED: Final = re.compile(r"\s*(\d+(?:\.\d+)?) ?GT/s(?: PCIe)?\s*")
 
 
@@ -93,6 +95,14 @@ def census(tree: Tree) -> tuple[list[Gpu], list[str]]:
     return list(found.values()), unread[:MOST_GPUS]
 
 
+def _number(tree: Tree, address: str, file: str) -> str:
+    """Return a file that holds `0x1002` or the like. Raises OSError where it holds no such."""
+    text = tree.text(f"{BUS}/{address}/{file}", 64).strip()
+    if not _HEX.fullmatch(text):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), file)
+    return text
+
+
 def of_device(tree: Tree, address: str, file: str) -> str:
     """Return a one-line file of a PCI device; empty where it cannot be read."""
     try:
@@ -120,10 +130,8 @@ def speed_of(text: str) -> float | None:
 
 def gpu_at(tree: Tree, address: str) -> Gpu | None:
     """Return the GPU at an address, None where it is none. Raises OSError where it is not told."""
-    vendor = tree.text(f"{BUS}/{address}/vendor", 64).strip()
-    if vendor not in VENDORS:
-        return None
-    if not tree.text(f"{BUS}/{address}/class", 64).startswith(CLASSES):
+    vendor = _number(tree, address, "vendor")
+    if vendor not in VENDORS or not _number(tree, address, "class").startswith(CLASSES):
         return None
     if tree.has(f"{BUS}/{address}/physfn"):
         return None  # a virtual function of a card that is listed itself

@@ -95,7 +95,7 @@ def alerts_of(report: Data) -> Iterator[str]:
 def for_nagios(report: Data) -> str:
     """One line and perfdata: `CRITICAL: text | 'label'=value;warn;crit;min;max`."""
     findings = sorted(report["findings"], key=lambda f: ORDER.index(f["verdict"]))
-    bad = [f for f in findings if f["verdict"] != "OK"]
+    bad = [f for f in findings if f["verdict"] != "OK" and not _told_twice(f)]
     heads = [f for name in HEADLINES for f in findings if f["alertname"] == name]
     of_host = [f for f in findings if not f["subject"]]
     said = (bad or heads or of_host or findings)[:1]

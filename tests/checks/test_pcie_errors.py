@@ -170,12 +170,21 @@ def test_the_allowance_is_that_of_the_declared_link_not_of_the_degraded_one() ->
     assert "Gen4 x16, as declared" in found.argument.expected
 
 
-def test_without_a_declaration_the_link_as_it_runs_is_told_as_such() -> None:
+def test_without_a_declaration_a_better_link_than_usual_is_told_as_such() -> None:
     chain = Chain(None)
-    chain.read({**QUIET, **tells(1, 16)})
-    found = chain.read({**counts(BadTLP=4), **tells(1, 16)})
-    assert said(found) == BAD
-    assert "Gen1 x16, as it runs now" in found.argument.expected
+    chain.read(QUIET | tells(4, 16))
+    found = chain.read(counts(BadTLP=16) | tells(4, 16))
+    assert said(found) == WELL
+    assert "Gen4 x16, as it runs now" in found.argument.expected
+
+
+def test_an_undeclared_link_that_is_slow_just_now_is_not_allowed_less() -> None:
+    """It may idle: the errors were counted while it was fast."""
+    chain = Chain(None)
+    chain.read(QUIET | tells(3, 16))
+    found = chain.read(counts(BadTLP=8) | tells(1, 16))
+    assert said(found) == WELL
+    assert "Gen3 x16, taken as the least" in found.argument.expected
 
 
 @pytest.mark.parametrize(("n", "bad"), [(8, False), (9, True)])
@@ -184,7 +193,7 @@ def test_without_either_a_typical_link_is_taken(n: float, bad: bool) -> None:
     chain.read(QUIET)
     found = chain.read(counts(BadTLP=n))
     assert said(found) == (BAD if bad else WELL)
-    assert "nobody declared or told" in found.argument.expected
+    assert "taken as the least, since nothing is declared" in found.argument.expected
 
 
 def test_kinds_of_one_device_add_up_and_devices_do_not() -> None:
@@ -498,3 +507,33 @@ def test_a_device_that_counts_anew_has_only_new_errors() -> None:
     found = chain.read({f"{NONFATAL}{GPU} CmpltTO": 3.0, f"{COR}{GPU} RxErr": 0.0})
 
     assert said(found) == BAD
+
+
+def test_a_fatal_error_of_a_file_that_was_unreadable_for_a_round_is_not_new() -> None:
+    chain = Chain()
+    port, card = f"{FATAL}{PORT} SDES", f"{COR}{GPU} RxErr"
+    chain.read({port: 1.0, card: 5.0})
+    chain.read({port: 1.0, card: 5.0})
+    chain.read({card: 5.0})
+
+    assert said(chain.read({port: 1.0, card: 0.0}))[0] is Verdict.OK
+
+
+def test_a_file_that_is_read_for_the_first_time_in_a_new_enumeration_brings_old_errors() -> None:
+    chain = Chain()
+    chain.read({f"{COR}{GPU} RxErr": 5.0})
+
+    found = chain.read({f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 0.0})
+
+    assert said(found)[0] is Verdict.OK
+
+
+def test_a_fatal_error_of_a_new_enumeration_is_since_the_start() -> None:
+    chain = Chain()
+    chain.read({f"{FATAL}{PORT} SDES": 0.0, f"{COR}{GPU} RxErr": 5.0})
+    chain.read({f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 0.0})
+
+    after = chain.read({f"{FATAL}{PORT} SDES": 1.0, f"{COR}{GPU} RxErr": 0.0})
+
+    assert "1 fatal SDES" in after.argument.summary
+    assert "none since the watchdog started" not in after.argument.summary

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests import bench_tree
 from tests.bench_tree import Bench, seeds_bench
 from watchdog.domain.sample import HOST
@@ -59,9 +61,14 @@ def test_a_host_whose_graphics_are_no_gpu_of_ours_has_none(tmp_path):
     assert census(tmp_path) == {"gpus": [], "pci": True, "pci_unread": []}
 
 
-def test_a_device_of_which_nothing_can_be_read_may_be_a_gpu(tmp_path):
+@pytest.mark.parametrize("file", ["vendor", "class"])
+@pytest.mark.parametrize("odd", ["EIO", "", "0x", "soon"])
+def test_a_device_of_which_nothing_can_be_read_may_be_a_gpu(tmp_path, file, odd):
     bench = seeds_bench(tmp_path)
-    bench["05:00.0"].fails("vendor", "EIO")
+    if odd == "EIO":
+        bench["05:00.0"].fails(file, odd)
+    else:
+        bench["05:00.0"].write(file, odd)
 
     facts = census(tmp_path)
 
