@@ -21,6 +21,7 @@ from watchdog.probes import nvml_words as words
 from watchdog.probes.nvml import QUESTIONS, Nvml, reading_of
 from watchdog.probes.nvml_library import library_of
 from watchdog.reader import Readers
+from watchdog.tree import Tree
 
 SLOT, ADDRESS = "0000:00:03.0", "0000:05:00.0"
 FOUR = ("0000:05:00.0", "0000:09:00.0", "0000:85:00.0", "0000:89:00.0")
@@ -494,3 +495,34 @@ def test_closing_does_nothing_for_nothing_can_break_a_call():
     it.close()
 
     assert it.ask()["answers"]["link_width"] == 16
+
+
+# --- what it looks at before and after ------------------------------------------------------------
+
+
+def test_where_processes_are_hidden_an_empty_list_of_holders_is_no_nobody(tmp_path):
+    """In a container NVML lists none, or numbers that are not ours."""
+    probe = Nvml(SLOT, ADDRESS, FakeNvml({ADDRESS: Card()}), proc=tmp_path)
+
+    facts = probe.read(NO_FACTS, math.inf).facts
+
+    assert "holders" not in facts
+    assert "hidden" in str(facts["holders_unknown"])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("power/runtime_status", "suspended", "not asked: the card is suspended"),
+        ("uevent", "DRIVER=vfio-pci\nPCI_ID=10DE:2204", "not asked: the card's driver is vfio-pci"),
+    ],
+)
+def test_a_card_that_sleeps_or_is_a_guests_is_not_asked_even_at_first(tmp_path, file, text, why):
+    path = tmp_path / "bus/pci/devices" / ADDRESS / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    fake = FakeNvml({ADDRESS: Card(handle=error(15))})
+
+    reading = Nvml(SLOT, ADDRESS, fake, tree=Tree(tmp_path)).read(NO_FACTS, math.inf)
+
+    assert reading.facts == {"nvml_unread": {"nvml": why}}
