@@ -138,9 +138,7 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     names = {target.name for target in settings.targets}
     watched = {(r["target"], r["facts"].get("url")) for r in report["readings"]}
     asked = {(t.name, VllmMetrics(t.name, t.url).shown) for t in settings.targets}
-    at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
-    age = (datetime.now(timezone.utc) - at).total_seconds()
-    if not asked <= watched or age > FRESH_ROUNDS * settings.interval + 10:
+    if not asked <= watched or not is_fresh(report, settings):
         return None
     # The host's own have no target: its GPUs are the same, whichever target is asked about.
     findings = [f for f in report["findings"] if f["subject"].get("target") in {None, *names}]
@@ -153,6 +151,13 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
     paused = {name: until for name, until in report["paused"].items() if name in names}
     own = {"findings": findings, "alerts": alerts, "paused": paused}
     return {**report, **own, "verdict": worst(verdicts).name}
+
+
+def is_fresh(report: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether a daemon's last round is young enough to stand for one of our own."""
+    at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
+    age = (datetime.now(timezone.utc) - at).total_seconds()
+    return age <= FRESH_ROUNDS * settings.interval + 10
 
 
 def daemon_report(settings: Settings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -219,11 +219,16 @@ def _short(address: str) -> str:
 
 
 def _read(probe: PcieSysfs | GpuMemory) -> Reading:
+    return _or_failed(probe.name, probe.slot, lambda: probe.read(NO_FACTS, 0.0))
+
+
+def _or_failed(name: str, slot: str, read: Callable[[], Reading]) -> Reading:
+    """Read, and make of a failure the reading that says so, as a reader does."""
     try:
-        return probe.read(NO_FACTS, 0.0)
+        return read()
     except ProbeError as error:
         answered = not isinstance(error, NoAnswer)
-        return Reading(probe.name, HOST, error=str(error), answered=answered, slot=probe.slot)
+        return Reading(name, HOST, error=str(error), answered=answered, slot=slot)
 
 
 def _of_memory(gpu: Gpu, tree: Tree, facts: object) -> Reading:
@@ -236,11 +241,8 @@ def _of_memory(gpu: Gpu, tree: Tree, facts: object) -> Reading:
 
 
 def _of_nvml(slot: str, answers: object) -> Reading:
-    try:
-        return reading_of(slot, answers if isinstance(answers, Mapping) else {})
-    except ProbeError as error:
-        answered = not isinstance(error, NoAnswer)
-        return Reading("nvml", HOST, error=str(error), answered=answered, slot=slot)
+    told = answers if isinstance(answers, Mapping) else {}
+    return _or_failed(Nvml.name, slot, lambda: reading_of(slot, told))
 
 
 def launch_of(file: Path, tree: Tree) -> Reading:

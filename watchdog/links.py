@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, Final
 
 from watchdog.build import watchdog_of
-from watchdog.checking import FRESH_ROUNDS, daemon_report
+from watchdog.checking import daemon_report, is_fresh
 from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.report import as_json
 from watchdog.domain.sample import HOST
@@ -108,9 +107,7 @@ def _of_daemon(settings: Settings, found: list[Gpu]) -> dict[str, Any] | None:
         report = daemon_report(settings)
     except CommandError:
         return None
-    at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
-    age = (datetime.now(timezone.utc) - at).total_seconds()
-    if age > FRESH_ROUNDS * settings.interval + 10:
+    if not is_fresh(report, settings):
         return None
     if not _same_gpus(report, found) or not _same_slots(report, settings):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import series as s
@@ -138,12 +138,6 @@ def link_now(row: Row) -> str:
     if row.asleep:
         return "asleep"
     return told(row.link.get("speed"), row.link.get("width"))
-
-
-def flat(counts: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[float, str, str]]:
-    """Return count, name and device of each counter that is not zero, the most first."""
-    found = [(n, name, by) for by, names in counts.items() for name, n in names.items()]
-    yield from sorted(found, key=lambda item: (-item[0], item[1], item[2]))
 
 
 WITNESSES: Final = {

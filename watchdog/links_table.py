@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdog.domain.finding import Verdict
-from watchdog.links_rows import ERRORS, LINK, WITNESSES, Row, flat, link_now, rows
+from watchdog.domain.link_errors import flat
+from watchdog.links_rows import ERRORS, LINK, WITNESSES, Row, link_now, rows
 from watchdog.telling import ORDER, alerts_of
 
 Data = Mapping[str, Any]
@@ -106,7 +107,7 @@ def _counted(counts: Mapping[str, Mapping[str, float]] | None) -> str:
     """Write the most of what was counted: `6,655 BadTLP`."""
     if counts is None:
         return "not read"
-    most = list(flat(counts))
+    most = flat(counts)
     if not most:
         return "0"
     n, name, _ = most[0]

@@ -111,6 +111,12 @@ def of_device(tree: Tree, address: str, file: str) -> str:
         return ""
 
 
+def numa_of(tree: Tree, address: str) -> int | None:
+    """Return a device's NUMA node; None where it is -1: then the firmware does not tell."""
+    text = of_device(tree, address, "numa_node")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+
 def driver_of(tree: Tree, address: str) -> str | None:
     """
     Return the driver that a device is bound to, None where there is none.

@@ -103,11 +103,16 @@ def allowed_a_minute(link: Link) -> float:
     return float(max(1, math.ceil(round(speed / 1000 * 60 * width, 6))))
 
 
+def flat(counts: Mapping[str, Mapping[str, float]]) -> list[tuple[float, str, str]]:
+    """Return count, name and device of each counter, the most first."""
+    found = [(n, name, by) for by, names in counts.items() for name, n in names.items()]
+    return sorted(found, key=lambda item: (-item[0], item[1], item[2]))
+
+
 def spelled(counts: Mapping[str, Mapping[str, float]]) -> str:
     """Write counts as `6,655 BadTLP at 0000:00:02.0`, the most first."""
-    flat = [(n, name, by) for by, names in counts.items() for name, n in names.items()]
-    flat.sort(key=lambda item: (-item[0], item[1], item[2]))
-    said = [f"{n:,.0f} {name} {'by NVML' if by == NVML else f'at {by}'}" for n, name, by in flat]
+    where = {NVML: "by NVML"}
+    said = [f"{n:,.0f} {name} {where.get(by, f'at {by}')}" for n, name, by in flat(counts)]
     more = f" and {len(said) - 4} more" if len(said) > 4 else ""
     return ", ".join(said[:4]) + more
 

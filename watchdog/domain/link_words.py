@@ -16,7 +16,6 @@ NAMES: Final[Mapping[str, str]] = {
     s.STARRED: "the starred row of pp_dpm_pcie",
     s.METRICS: "gpu_metrics",
     s.NVML: "NVML",
-    "ends": "both ends of the slot's link",
 }
 _NVML_WORDS: Final = ("link_generation", "link_width")
 

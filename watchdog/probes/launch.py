@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from watchdog.domain.sample import Facts, Reading
 from watchdog.holders import held_by
-from watchdog.pci import Gpu, of_device
+from watchdog.pci import Gpu, numa_of, of_device
 from watchdog.pci import gpus as listed
 from watchdog.processes import hidden
 from watchdog.servers import DEFAULT_PORT, MARKS, Search, Unclear, port_of
@@ -132,12 +132,11 @@ def _fresh(known: Facts) -> bool:
 
 def place_of(tree: Tree, gpu: Gpu) -> dict[str, object]:
     """Say where a GPU sits: its socket and NUMA node, None where not told, and its root."""
-    node = of_device(tree, gpu.address, "numa_node")
     return {
         "gpu": gpu.address,
         "slot": gpu.slot,
         "socket": socket_of(tree, gpu.address),
-        "numa": int(node) if node.isdecimal() else None,  # -1: the firmware does not tell
+        "numa": numa_of(tree, gpu.address),
         "root": gpu.root,
     }
 

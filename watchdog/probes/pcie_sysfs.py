@@ -16,7 +16,7 @@ from typing import Final
 from watchdog.domain import series as s
 from watchdog.domain.sample import HOST, Facts, Reading, Sample, labels
 from watchdog.errors import NoAnswer
-from watchdog.pci import ASLEEP, BUS, Gpu, driver_of, of_device
+from watchdog.pci import ASLEEP, BUS, Gpu, driver_of, numa_of, of_device
 from watchdog.probes import gpu_metrics, pcie_text
 from watchdog.tree import Tree, errno_name
 
@@ -80,7 +80,7 @@ class _Look:
             "device": gpu.device,
             "card": f"{gpu.vendor.upper()} {gpu.device}",
             "host": self._host(),
-            "numa": self._numa(),
+            "numa": numa_of(self.tree, gpu.address),
             "root": gpu.root,
             "driver": driver_of(self.tree, gpu.address),
             "runtime": of_device(self.tree, gpu.address, "power/runtime_status") or "unknown",
@@ -95,11 +95,6 @@ class _Look:
         if first == self.gpu.address:
             first = f"{self.gpu.root.removeprefix('pci')}:00.0"
         return HOSTS.get(of_device(self.tree, first, "vendor"), "other")
-
-    def _numa(self) -> int | None:
-        """Return the node; -1 means that the firmware does not tell."""
-        text = of_device(self.tree, self.gpu.address, "numa_node")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
 
     def _asleep(self, address: str) -> bool:
         return of_device(self.tree, address, "power/runtime_status") in ASLEEP
