@@ -38,3 +38,38 @@ def test_a_stopped_clock_sleeps_no_more() -> None:
     clock.stop()
 
     assert clock.sleep(3600)
+
+
+def marked(now: float = 5000.0, **changed: object) -> dict[str, object]:
+    """Where a former process was, ten seconds ago, on this boot."""
+    clock = Clock()
+    clock.resume({**clock.mark(), "now": now})
+    return {**clock.mark(), "monotonic": time.monotonic() - 10.0, **changed}
+
+
+def test_the_next_process_goes_on_with_the_timeline() -> None:
+    clock = Clock()
+    assert clock.resume(marked()) == pytest.approx(10.0, abs=0.5)
+    assert clock.now() == pytest.approx(5010.0, abs=0.5)
+    assert clock.now() + clock.skew() == pytest.approx(time.time(), abs=0.5)
+
+
+@pytest.mark.parametrize("step", [-3600.0, 86400.0, 31_536_000.0])
+def test_a_clock_that_was_stepped_while_we_were_away_bends_nothing(step: float) -> None:
+    clock = Clock()
+    assert clock.resume(marked(wall=time.time() - 10.0 - step)) == pytest.approx(10.0, abs=0.5)
+    assert clock.now() == pytest.approx(5010.0, abs=0.5)
+
+
+def test_after_a_boot_the_wall_clock_says_how_long_we_were_away() -> None:
+    clock = Clock()
+    mark = marked(boot="another", monotonic=10.0, wall=time.time() - 300.0)
+    assert clock.resume(mark) == pytest.approx(300.0, abs=0.5)
+    assert clock.now() == pytest.approx(5300.0, abs=0.5)
+
+
+def test_a_clock_that_went_back_over_a_boot_does_not_take_the_timeline_back() -> None:
+    clock = Clock()
+    mark = marked(boot="another", monotonic=10.0, wall=time.time() + 300.0)
+    assert clock.resume(mark) == 0.0
+    assert clock.now() == pytest.approx(5000.0, abs=0.5)

@@ -351,6 +351,31 @@ def test_a_file_below_the_credentials_directory_is_looked_for_there(tmp_path, mo
     assert (access.username, access.password_file) == ("me", Path("/run/credentials/x/am"))
 
 
+def test_alerts_that_would_reach_nobody_are_warned_of(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("x")
+    token.chmod(0o640)
+    path = write(
+        tmp_path,
+        f"alerting:\n  heartbeat: true\n  webhooks: [{{url_file: {tmp_path}/hook.url}}]\n"
+        f"  ping: {{url_file: {tmp_path}/ping.url}}\n"
+        f"server: {{webhook_token_file: {token}}}\n",
+    )
+
+    assert config.warnings(config.load(path)) == [
+        "alerting.heartbeat: no alertmanagers are given, so nobody hears it",
+        f"webhook hook: url_file: {tmp_path}/hook.url does not exist",
+        f"alerting.ping: url_file: {tmp_path}/ping.url does not exist",
+    ]
+
+
+def test_the_state_directory_is_the_one_that_systemd_sets(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATE_DIRECTORY", f"{tmp_path}/a:{tmp_path}/b")
+    assert config.default().state_dir == tmp_path / "a"
+    monkeypatch.delenv("STATE_DIRECTORY")
+    assert config.default().state_dir == Path("/var/lib/serving-watchdog")
+
+
 def test_what_looks_like_a_slip_is_warned_of(tmp_path):
     token = tmp_path / "token"
     token.write_text("x")
@@ -374,6 +399,7 @@ def test_what_looks_like_a_slip_is_warned_of(tmp_path):
         "target d: tls has no effect on a http:// url",
         "targets: http://gpu-2:1 is listed more than once",
         "server.listen: everybody who reaches 0.0.0.0 port 19590 can read the report",
+        "server.webhook_token_file: without it other hosts may not post alerts",
     ]
     token.chmod(0o640)
     assert "chmod" not in "\n".join(config.warnings(config.load(path)))

@@ -23,7 +23,8 @@ import time_machine
 
 from tests.serving import Served, recorded, served
 from watchdog.config import load
-from watchdog.daemon import Daemon, Every
+from watchdog.daemon import Daemon
+from watchdog.schedule import Every
 
 HEALTHY = ("g_draft_same_healthy_0_start", "g_draft_same_healthy_1_after_greedy")
 

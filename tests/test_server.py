@@ -7,36 +7,32 @@ import math
 import socket
 import subprocess
 import threading
-import time
-from dataclasses import dataclass, field
 
 import pytest
+from flask import Flask
 
+from tests.asking import (
+    HEALTHY,
+    JSON,
+    Watched,
+    ask,
+    connected,
+    get,
+    post,
+    raw,
+    report,
+    serving,
+    status_of,
+    until,
+)
 from tests.binaries import find
+from watchdog.answers import strict
 from watchdog.board import Board
-from watchdog.domain.finding import Argument, Finding, Verdict
-from watchdog.domain.report import Delivery, Report
-from watchdog.domain.sample import Reading, labels
+from watchdog.callers import no_web_pages
+from watchdog.domain.report import Delivery
 from watchdog.errors import CommandError
-from watchdog.server import CONNECTIONS, Server
-from watchdog.views import make_app, strict
-
-JSON = {"Content-Type": "application/json"}
-
-
-@dataclass
-class Watched:
-    """A daemon as the port sees it: two targets, of which one may be paused."""
-
-    board: Board = field(default_factory=Board)
-    pauses: dict[str, float] = field(default_factory=dict)
-    young: bool = True
-
-    def __post_init__(self) -> None:
-        self.board.healthy = lambda: self.young
-        self.board.known_targets = lambda: ["qwen", "llama"]
-        self.board.pause = self.pauses.__setitem__
-        self.board.resume = lambda target: self.pauses.pop(target, None) is not None
+from watchdog.server import Server
+from watchdog.views import make_app
 
 
 @pytest.fixture
@@ -46,37 +42,8 @@ def watched() -> Watched:
 
 @pytest.fixture
 def server(watched):
-    server = Server("127.0.0.1:0", watched.board)
-    server.start()
-    yield server
-    server.stop()
-
-
-def ask(server, method, path, body=None, headers=None):
-    """Return status, headers and body of one answer."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, 10)) as line:
-        line.request(method, path, body, headers or {})
-        answer = line.getresponse()
-        return answer.status, answer.headers, answer.read()
-
-
-def get(server, path):
-    return ask(server, "GET", path)
-
-
-def post(server, path, asked, **headers):
-    status, _, body = ask(server, "POST", path, json.dumps(asked), {**JSON, **headers})
-    return status, json.loads(body)
-
-
-def report(value: float = 1.079) -> Report:
-    said = Argument("said", evidence={"acceptance_length": value, "list": [value, (value,)]})
-    finding = Finding(
-        "SpecDecodeCollapsed", labels(target="qwen"), Verdict.CRITICAL, lambda: said,
-        value=value, check="acceptance_length",
-    )  # fmt: skip
-    readings = (Reading("vllm_metrics", "qwen", took=0.02),)
-    return Report("gpu-1", "1.0", 1000.0, readings, (finding,))
+    with serving(watched.board) as server:
+        yield server
 
 
 # What is shown
@@ -150,7 +117,8 @@ def test_metrics_show_report_and_counters_and_please_promtool(server, watched):
 
 def test_what_is_not_there_is_told_as_json(server):
     for method, path, status in (
-        ("GET", "/", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/api//v1/report", 404),
         ("GET", "/metrics/", 404),
         ("GET", "/static/x", 404),
         ("POST", "/metrics", 405),
@@ -162,14 +130,74 @@ def test_what_is_not_there_is_told_as_json(server):
     assert headers["Allow"] == "OPTIONS, POST"
 
 
+NONE = "default-src 'none'; frame-ancestors 'none'"
+
+
+def kept_off(headers, policy=NONE):
+    """Check what keeps browsers off."""
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Security-Policy"] == policy
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "Server" not in headers
+    assert "Access-Control-Allow-Origin" not in headers
+
+
 def test_every_answer_tells_browsers_to_keep_off_and_does_not_name_its_server(server, watched):
     watched.board.report = report()
-    for path in ("/metrics", "/-/healthy", "/api/v1/report", "/absent"):
-        _, headers, _ = get(server, path)
-        assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Cache-Control"] == "no-store"
-        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
-        assert "Server" not in headers
+    for method, path in (
+        ("GET", "/metrics"),
+        ("HEAD", "/metrics"),
+        ("OPTIONS", "/metrics"),
+        ("GET", "/-/healthy"),
+        ("GET", "/api/v1/report"),
+        ("GET", "/absent"),
+        ("DELETE", "/metrics"),
+    ):
+        kept_off(ask(server, method, path)[1])
+
+
+def test_what_never_reaches_a_view_is_answered_like_all_else(server):
+    came = raw(server, b"no HTTP\r\n\r\n")
+    head, _, body = came.partition(b"\r\n\r\n")
+    status, _, fields = head.decode().partition("\r\n")
+    assert status == "HTTP/1.0 400 Bad Request"
+    kept_off(dict(line.split(": ", 1) for line in fields.splitlines()))
+    assert "Content-Type: application/json" in fields
+    assert json.loads(body) == {
+        "error": "this is no HTTP request that we understand", "status": 400,
+    }  # fmt: skip
+
+
+def test_a_view_may_bring_a_policy_of_its_own(watched):
+    app = make_app(watched.board)
+
+    @app.get("/own")
+    def own():
+        return "x", {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'"}
+
+    kept_off(app.test_client().get("/own").headers, "default-src 'self'; frame-ancestors 'none'")
+
+
+def test_the_page_comes_with_a_policy_that_lets_nobody_frame_it(server, watched):
+    watched.board.report = report()
+    status, headers, _ = get(server, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    kept_off(headers, headers["Content-Security-Policy"])
+    assert headers["Content-Security-Policy"].startswith("default-src 'none';")
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("path", ["/<script>alert(1)</script>", "/api//v1/<b>", "/%3Cscript%3E"])
+def test_no_answer_is_a_page_with_what_was_asked_for(server, path):
+    for method in ("GET", "POST", "<B>"):
+        came = raw(server, f"{method} {path} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
+        assert b"text/html" not in came
+        assert b"<" not in came
+        assert b"Location" not in came
 
 
 def test_a_crash_is_told_without_its_details(server, watched):
@@ -181,6 +209,164 @@ def test_a_crash_is_told_without_its_details(server, watched):
     assert (status, headers["Content-Type"]) == (500, "application/json")
     assert b"secret" not in body
     assert b"Traceback" not in body
+
+
+# What is asked in odd ways
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /-/healthy HTTP/1.1\r\nHost: localhost", 200),
+        (b"GET /-/healthy HTTP/1.1", 200),
+        (b"GET /-/healthy HTTP/1.0", 200),
+        (b"GET /-/healthy", 200),
+        (b"GET http://localhost/-/healthy HTTP/1.1\r\nHost: localhost", 200),
+        (b"HEAD /-/healthy HTTP/1.1", 200),
+        (b"OPTIONS /-/healthy HTTP/1.1", 200),
+        (b"OPTIONS * HTTP/1.1", 404),
+        (b"TRACE /-/healthy HTTP/1.1", 405),
+        (b"CONNECT 127.0.0.1:80 HTTP/1.1", 404),
+        (b"BREW /-/healthy HTTP/1.1", 405),
+        (b"get /-/healthy HTTP/1.1", 400),
+        (b"PRI * HTTP/2.0", 404),
+        (b"GET /-/healthy HTTP/1.1\r\nNo colon", 400),
+        (b"GET /-/healthy HTTP/1.1\r\nSpace : x", 400),
+        (b"GET /-/healthy HTTP/1.1\r\nA: b\nC: d", 400),
+        (b"GET /-/healthy HTTP/1.1\r\nA: b\x00", 400),
+        (b"GET  /-/healthy HTTP/1.1", 400),
+        (b"GET http://[::1 HTTP/1.1", 400),
+        (b"GET /%ff%00%0d%0a HTTP/1.1", 404),
+        (b"\x16\x03\x01\x02\x00\x01", 400),  # somebody speaks TLS
+        (b"GET /-/healthy HTTP/1.1\r\nHost: a b", 400),
+        (b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nHost: localhost", 400),
+        (b"GET /-/healthy HTTP/1.1\r\nHost: user@localhost", 400),
+        (b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: +1", 400),
+        (b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: " + b"9" * 5000, 400),
+        (b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2", 400),
+        (b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", 400),
+        (b"POST /api/v1/pause HTTP/1.0\r\nTransfer-Encoding: chunked", 400),
+        (b"POST /api/v1/pause HTTP/1.1\r\nTransfer-Encoding: gzip", 501),
+        (b"POST /api/v1/pause HTTP/1.1\r\nTransfer-Encoding: \x0bchunked", 400),
+    ],
+)  # fmt: skip
+def test_odd_requests_are_answered_or_refused_and_never_crash(server, request_, status, caplog):
+    line, _, rest = request_.partition(b"\r\n")
+    came = raw(server, line + b"\r\nConnection: close\r\n" + rest + b"\r\n\r\n")
+    assert came.split(b" ", 2)[1] == str(status).encode()
+    assert came.count(b"HTTP/1.") == 1
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+    assert get(server, "/-/healthy")[0] == 200
+
+
+def test_what_follows_a_refused_request_is_no_request(server, watched):
+    """Nothing that hides in a body or behind a refused line is obeyed."""
+    hidden = b'{"target": "qwen", "seconds": 60}'
+    hidden = b"POST /api/v1/pause HTTP/1.1\r\nContent-Type: application/json\r\n" + (
+        b"Content-Length: %d\r\n\r\n" % len(hidden) + hidden
+    )
+    for first in (
+        b"POST / HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"no HTTP\r\n\r\n",
+        b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: 70000\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ):
+        assert raw(server, first + hidden).count(b"HTTP/1.") == 1
+    assert watched.pauses == {}
+
+
+def test_a_head_has_the_headers_of_its_get_and_no_body(server):
+    with connected(server) as client:
+        client.sendall(HEALTHY.replace(b"GET", b"HEAD"))
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += client.recv(1)
+        assert b"Content-Length: 29" in head
+        client.sendall(HEALTHY)
+        assert status_of(client) == 200
+
+
+# Who may ask
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LocalHost:19590", 200),
+        ("localhost.", 200),
+        ("gpu.localhost:1", 200),
+        ("127.0.0.1:19590", 200),
+        ("[::1]:19590", 200),
+        ("192.0.2.7", 200),
+        (socket.gethostname(), 200),
+        ("ours.example:19590", 200),
+        ("evil.example", 403),
+        ("evil.example:19590", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("notlocalhost", 403),
+    ],
+)
+def test_a_page_whose_name_points_here_reads_nothing(watched, host, status):
+    """DNS rebinding: the browser of this host believes that evil.example is 127.0.0.1."""
+    watched.board.report = report()
+    client = make_app(watched.board, "ours.example").test_client()
+    for path in ("/", "/metrics", "/api/v1/report"):
+        answer = client.get(path, headers={"Host": host})
+        assert answer.status_code == status, path
+        assert (b"qwen" in answer.data) == (status == 200)
+
+
+def test_a_proxy_that_keeps_the_name_says_via_which_no_page_can(watched):
+    client = make_app(watched.board).test_client()
+    proxied = {"Host": "gpu-1.example", "X-Forwarded-For": "10.0.0.9"}
+    assert client.get("/metrics", headers=proxied).status_code == 403
+    assert client.get("/metrics", headers={**proxied, "Via": "1.1 proxy"}).status_code == 200
+
+
+def test_who_asks_from_elsewhere_may_use_any_name(watched):
+    client = make_app(watched.board).test_client()
+    answer = client.get(
+        "/metrics", headers={"Host": "any.example"}, environ_base={"REMOTE_ADDR": "10.0.0.9"}
+    )
+    assert answer.status_code == 200
+
+
+def test_the_name_that_is_listened_on_is_ours(watched):
+    server = Server("ip6-localhost:0", watched.board)
+    client = server._app.test_client()
+    assert client.get("/-/healthy", headers={"Host": "ip6-localhost:1"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("gpu-1.example", 200), ("GPU-1", 200), ("old-name", 403), ("elsewhere.example", 403)],
+)
+def test_what_the_administrator_calls_the_loopback_is_ours(tmp_path, host, status):
+    hosts = tmp_path / "hosts"
+    hosts.write_bytes(
+        b"127.0.1.1\tgpu-1.example  gpu-1 # old-name\n\n#127.0.0.1 old-name\nno-address old-name\n"
+        b"10.0.0.1 elsewhere.example\n\xff\n"
+    )
+    app = Flask("test")
+    app.before_request(no_web_pages(hosts=hosts))
+    app.add_url_rule("/", view_func=lambda: "told")
+    assert app.test_client().get("/", headers={"Host": host}).status_code == status
+
+
+def test_without_a_file_of_hosts_the_rest_is_known(tmp_path):
+    app = Flask("test")
+    app.before_request(no_web_pages(hosts=tmp_path / "absent"))
+    app.add_url_rule("/", view_func=lambda: "told")
+    assert app.test_client().get("/", headers={"Host": "localhost"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/webhook/alertmanager", "/api/v1/pause", "/absent"])
+def test_no_page_of_any_origin_may_post(server, path):
+    status, told = post(server, path, {}, Origin="http://evil.example")
+    assert status == 403
+    assert "web pages" in told["error"]
 
 
 # Pausing
@@ -276,13 +462,6 @@ def test_only_this_host_may_pause_and_resume(watched, peer, status):
     assert client.post("/api/v1/resume", json={"target": "qwen"}, **from_peer).status_code == status
 
 
-def test_a_body_that_is_too_long_is_refused(server, watched):
-    status, headers, _ = ask(server, "POST", "/api/v1/pause", b" " * 70_000, JSON)
-    assert status == 413
-    assert "Server" not in headers
-    assert watched.pauses == {}
-
-
 # The port itself
 
 
@@ -326,34 +505,4 @@ def test_a_stopped_port_is_free_at_once_and_leaves_no_thread(watched):
     again.start()
     assert get(again, "/-/healthy")[0] == 200
     again.stop()
-    deadline = time.monotonic() + 5
-    while left := set(threading.enumerate()) - before:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
-
-
-def test_50_silent_clients_do_not_keep_others_waiting(server):
-    with contextlib.ExitStack() as stack:
-        for i in range(50):
-            client = socket.create_connection(("127.0.0.1", server.port))
-            stack.enter_context(client)
-            if i % 2:  # half of them stop in the middle of a request
-                client.sendall(b"POST /api/v1/pause HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
-        began = time.monotonic()
-        assert get(server, "/metrics")[0] == 200
-        assert time.monotonic() - began < 2
-
-
-def test_threads_and_connections_stay_few(server):
-    before = threading.active_count()
-    with contextlib.ExitStack() as stack:
-        for _ in range(3 * CONNECTIONS):
-            client = socket.create_connection(("127.0.0.1", server.port))
-            stack.enter_context(client)
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        deadline = time.monotonic() + 5
-        while len(server._server.active_channels) < CONNECTIONS // 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        assert len(server._server.active_channels) <= CONNECTIONS
-        assert threading.active_count() <= before
+    until(lambda: not set(threading.enumerate()) - before)

@@ -7,11 +7,15 @@ from functools import partial
 from typing import Any
 
 from watchdog import __version__
+from watchdog.board import Board
 from watchdog.clock import Clock
 from watchdog.config import access_of, checks_for, host_profile, profile_of
 from watchdog.domain.assess import Assessor, Watch
+from watchdog.domain.exposition import expose
 from watchdog.domain.history import History
 from watchdog.domain.sample import HOST
+from watchdog.errors import ConfigError
+from watchdog.fields import secret_url
 from watchdog.pci import Gpu
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
@@ -21,21 +25,34 @@ from watchdog.probes.pcie_sysfs import PcieSysfs
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.reader import Probe, Readers
 from watchdog.round import Watchdog
-from watchdog.settings import Settings
+from watchdog.settings import PingSettings, Settings, WebhookSettings
+from watchdog.settings_alerting import expanded
 from watchdog.sinks import Sink
 from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
+from watchdog.sinks.log import Log
+from watchdog.sinks.ping import Ping
+from watchdog.sinks.textfile import Textfile
+from watchdog.sinks.webhook import Outbox, Webhook, WebhookSink
 from watchdog.tree import Tree
+
+MOST_ADDRESS = 4096
+"""Characters of a file that holds an address."""
 
 GAP = 2.5
 """Intervals between two readings above which one was missed."""
 
 
-def watchdog_of(settings: Settings, sinks: Sequence[Sink], clock: Clock | None = None) -> Watchdog:
-    """Put everything together; `sinks` come from the command that runs it."""
+def watchdog_of(
+    settings: Settings,
+    sinks: Sequence[Sink],
+    clock: Clock | None = None,
+    more: Sequence[Probe] = (),
+) -> Watchdog:
+    """Put everything together; `sinks`, and probes beyond those of the settings, are handed in."""
     clock = clock or Clock()
     patience = min(10.0, max(0.8, settings.interval / clock.speed / 3))
     return Watchdog(
-        Readers(probes_of(settings), partial(gpu_probes, settings)),
+        Readers([*probes_of(settings), *more], partial(gpu_probes, settings)),
         assessor_of(settings, gap_after=GAP * settings.interval),
         sinks,
         settings.interval,
@@ -94,9 +111,57 @@ def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor
     return Assessor(settings.host, __version__, watches, labels=labels)
 
 
-def alertmanager_of(settings: Settings) -> list[Sink]:
-    """Make the Alertmanager sink, where instances are configured."""
-    instances = tuple(
-        Alertmanager(part.url, access_of(part)) for part in settings.alerting.alertmanagers
-    )
-    return [AlertmanagerSink(instances, interval=settings.interval)] if instances else []
+def sinks_of(settings: Settings, outbox: Outbox, board: Board, clock: Clock) -> list[Sink]:
+    """Make every sink that is configured; the log always is. Raises ConfigError."""
+    alerting, sinks = settings.alerting, list[Sink]([Log()])
+    if alerting.alertmanagers:
+        instances = tuple(Alertmanager(p.url, access_of(p)) for p in alerting.alertmanagers)
+        sinks.append(
+            AlertmanagerSink(instances, interval=settings.interval, heartbeat=alerting.heartbeat)
+        )
+    if alerting.webhooks:
+        sinks.append(
+            WebhookSink(
+                tuple(
+                    Webhook(p.name, address_of(p), access_of(p), outbox=outbox, clock=clock)
+                    for p in alerting.webhooks
+                )
+            )
+        )
+    if alerting.textfile is not None:
+        sinks.append(Textfile(alerting.textfile, lambda r: expose(r, board.totals(), __version__)))
+    if alerting.ping is not None:
+        ping = alerting.ping
+        trouble = lambda: "; ".join(board.unreached())  # noqa: E731
+        sinks.append(Ping(address_of(ping), ping.start_url, ping.fail_url, trouble))
+    return sinks
+
+
+def destinations_of(settings: Settings) -> list[str]:
+    """Return the names that notices are kept for."""
+    return [webhook.name for webhook in settings.alerting.webhooks]
+
+
+def address_of(part: WebhookSettings | PingSettings) -> str:
+    """Return the address, from its file where it is a secret. ConfigError if that has none."""
+    if part.url is not None:
+        return part.url
+    path = expanded(part.url_file)
+    try:
+        with open(path or "", encoding="utf-8") as file:  # noqa: PTH123
+            return secret_url(file.read(MOST_ADDRESS))
+    except (OSError, ValueError) as error:
+        why = (error.strerror or "?").lower() if isinstance(error, OSError) else str(error)
+        raise ConfigError([f"alerting: url_file: {path}: {why}"]) from None
+
+
+def marks_of(settings: Settings, target: str) -> list[tuple[str, float]]:
+    """Return what a target's acceptance length is held against: a word and tokens, each."""
+    checks = checks_for(settings, target)
+    marks = [("dead drafter", 1 + checks["acceptance_length"].floor)]
+    expect = next((part.expect for part in settings.targets if part.name == target), None)
+    if expect is not None and expect.acceptance_length is not None:
+        declared, limits = expect.acceptance_length, checks["declared_length"]
+        marks.append(("declared", declared))
+        marks.append((f"degraded below {limits.low_day:.0%} of it", limits.low_day * declared))
+    return marks

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from watchdog import __version__
+from watchdog.cli_alert import alert_group
+from watchdog.cli_config import config_group
+from watchdog.cli_options import Seconds, config_path, settings_of, with_config
 from watchdog.domain.finding import Verdict, worst
 from watchdog.errors import CommandError, ConfigError, WatchdogError
 
@@ -19,25 +20,7 @@ if TYPE_CHECKING:
     from watchdog.checking import Progress
     from watchdog.settings import Settings
 
-DEFAULT_CONFIG: Final = Path("/etc/serving-watchdog/config.yaml")
 UNKNOWN: Final = 3
-
-
-class Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A duration as in the config: `90s`, `5m`, `1h30m`."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds."""
-        from watchdog.duration import parse_duration
-
-        try:
-            return value if isinstance(value, float) else parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -68,36 +51,6 @@ def _fail(what: str) -> int:
 @click.version_option(__version__, message="serving-watchdog %(version)s")
 def cli() -> None:
     """serving-watchdog: is this inference host lossless but slow?"""
-
-
-def with_config(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --config and --url, which every command takes."""
-    command = click.option("--url", help="one target, without a configuration file")(command)
-    return click.option(
-        "--config",
-        "config",
-        type=click.Path(path_type=Path),
-        help=f"configuration file (default {DEFAULT_CONFIG}, else built-in defaults)",
-    )(command)
-
-
-def settings_of(config: Path | None, url: str | None) -> Settings:
-    """Load the configuration that a command was given. Raises ConfigError, CommandError."""
-    from watchdog.config import default, load
-
-    if config is not None and url is not None:
-        raise CommandError("--config and --url exclude each other")
-    if url is not None:
-        return default(url)
-    path = config_path(config)
-    return default() if path is None else load(path)
-
-
-def config_path(config: Path | None) -> Path | None:
-    """Return the file that counts, None where there is none."""
-    if config is not None:
-        return config
-    return DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
 
 
 def _only(settings: Settings, names: tuple[str, ...]) -> Settings:
@@ -296,86 +249,8 @@ def resume(target: str, config: Path | None, url: str | None) -> int:
     return 0
 
 
-@cli.group("config")
-def config_group() -> None:
-    """Check, show or write the configuration."""
-
-
-@config_group.command("check")
-@with_config
-def config_check(config: Path | None, url: str | None) -> int:
-    """Validate; every fault with its line and column."""
-    from watchdog.config import warnings
-
-    settings = settings_of(config, url)
-    for doubt in warnings(settings):
-        click.echo(f"serving-watchdog: warning: {doubt}")
-    click.echo(f"serving-watchdog: {config_path(config) or 'built-in defaults'}: good; "
-               f"{len(settings.targets)} target(s)")  # fmt: skip
-    return 0
-
-
-@config_group.command("show")
-@with_config
-def config_show(config: Path | None, url: str | None) -> int:
-    """Print the whole configuration, defaults included."""
-    from watchdog.config import as_yaml
-
-    click.echo(as_yaml(settings_of(config, url)), nl=False)
-    return 0
-
-
-@config_group.command("init")
-@click.option("--output", type=click.Path(path_type=Path), help="write there, never over a file")
-def config_init(output: Path | None) -> int:
-    """Find the vLLM servers on this host's ports and propose a first configuration."""
-    from watchdog import discover
-
-    found, untried = discover.search(timeout=5.0)
-    text = discover.first_config(found, untried)
-    if output is None:
-        click.echo(text, nl=False)
-        return 0
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise CommandError(f"{output} exists and is left as it is") from None
-    except OSError as error:
-        raise CommandError(f"{output}: {error.strerror}") from None
-    click.echo(f"serving-watchdog: wrote {output}; look it through, then: "
-               f"watchdog config check --config {output}")  # fmt: skip
-    return 0
-
-
-@cli.group("alert")
-def alert_group() -> None:
-    """Try the way of an alert."""
-
-
-@alert_group.command("test")
-@with_config
-def alert_test(config: Path | None, url: str | None) -> int:
-    """Send a marked test alert through every sink, and say what each answered."""
-    from watchdog import logs
-    from watchdog.build import alertmanager_of
-    from watchdog.sinks import test_report, undelivered
-    from watchdog.sinks.log import Log
-
-    logs.configure()
-    settings = settings_of(config, url)
-    labels = tuple(sorted(settings.alerting.labels.items()))
-    report = test_report(settings.host, __version__, time.time(), labels)
-    deadline = time.monotonic() + 10
-    click.echo(f"serving-watchdog {__version__} on {settings.host}: a test alert")
-    deliveries = [
-        d for sink in (Log(), *alertmanager_of(settings)) for d in sink.send(report, deadline)
-    ]
-    for d in deliveries:
-        click.echo(f"  {d.sink:<13} {d.instance}: {'taken' if d.ok else 'FAILED'}: {d.detail}")
-    if not settings.alerting.alertmanagers:
-        click.echo("  alertmanager  none is configured: alerting.alertmanagers")
-    return UNKNOWN if undelivered(deliveries) else 0
+cli.add_command(config_group)
+cli.add_command(alert_group)
 
 
 @cli.command()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 STEP: Final = 1.0
 """Seconds that wall clock and timeline must part before we call it a step."""
@@ -41,3 +45,34 @@ class Clock:
     def stop(self) -> None:
         """End every sleep, now and later."""
         self._stop.set()
+
+    def mark(self) -> dict[str, Any]:
+        """Return where the timeline is, for a later process to go on from."""
+        return {
+            "now": self.now(),
+            "monotonic": time.monotonic(),
+            "boot": _boot(),
+            "wall": time.time(),
+        }
+
+    def resume(self, mark: Mapping[str, Any]) -> float:
+        """
+        Go on with the timeline of a former process; return the seconds since its mark.
+
+        Within one boot the monotonic clock says how long that was, whatever was done to the wall
+        clock meanwhile. Over a boot only the wall clock can; it is not believed backwards.
+        """
+        mono = time.monotonic()
+        then, now, wall = (float(mark[key]) for key in ("monotonic", "now", "wall"))
+        same_boot = mark["boot"] == _boot() and then <= mono
+        away = mono - then if same_boot else max(0.0, time.time() - wall)
+        self._wall, self._mono = now + away * self.speed, mono
+        return away
+
+
+def _boot() -> str:
+    """Return what names this boot of the host; empty where it cannot be read."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

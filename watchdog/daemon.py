@@ -1,10 +1,8 @@
 """
 For ever: rounds on a schedule, signals, the port, and word to systemd.
 
-APScheduler follows the wall clock, so its trigger is ours (the next time is always now plus the
-interval; a clock set a year ahead costs nothing) and the main thread supervises it on the
-monotonic clock: a clock step or an overdue round is rescheduled, and systemd is pinged only
-while the last finished round is young.
+The main thread supervises the schedule on the monotonic clock: a clock step or an overdue round
+is rescheduled, and systemd is pinged only while the last finished round is young.
 """
 
 from __future__ import annotations
@@ -13,74 +11,78 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import structlog
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.base import BaseTrigger
 
 from watchdog import systemd
 from watchdog.board import Board
-from watchdog.build import alertmanager_of, watchdog_of
+from watchdog.build import destinations_of, marks_of, sinks_of, watchdog_of
 from watchdog.clock import Clock
+from watchdog.domain.assess import Assessor
+from watchdog.domain.named import Here
 from watchdog.domain.report import Report
-from watchdog.errors import ConfigError
+from watchdog.errors import CommandError, ConfigError
+from watchdog.keeping import Keeper
+from watchdog.probes.inbox import Inbox, TakeResult, here_of
 from watchdog.round import Watchdog
+from watchdog.schedule import Schedule
 from watchdog.server import Server
 from watchdog.settings import Settings
-from watchdog.sinks.log import Log
+from watchdog.settings_alerting import expanded
 
 log = structlog.get_logger("watchdog.daemon")
 
 TICK = 1.0
+ASKED_EVERY = 5.0
+"""Seconds between two rounds that alerts of others ask for, however many arrive."""
+
 DRAIN = 15.0
 """Seconds that a round may still take after SIGTERM."""
 
 
-class Every(BaseTrigger):  # type: ignore[misc]
-    """Fire now, and then each `seconds` after the last firing, wherever the clock stands."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
-        """One time only, however far the clock went: no list of missed ones."""
-        return now if previous is None else now + timedelta(seconds=self.seconds)
-
-
 class Daemon:
-    """`load` reads the configuration again at SIGHUP; `clock` may run faster (demo)."""
+    """
+    `load` reads the configuration again at SIGHUP; `clock` may run faster (demo).
+
+    Making one takes the state directory. Raises CommandError and ConfigError.
+    """
 
     def __init__(
         self, settings: Settings, load: Callable[[], Settings], clock: Clock | None = None
     ) -> None:
         self.settings = settings
+        self._load, self._clock = load, clock or Clock()
+        self._keeper = Keeper(settings.state_dir, self._clock)
+        self._inbox = Inbox(self._here)
         self.board = Board(
             healthy=self._is_young, known_targets=self._names, pause=self._pause,
-            resume=self._resume,
+            resume=self._resume, traces=self._keeper.curves, notes=self._notes,
+            marks=lambda target: marks_of(self.settings, target), waiting=self._waiting,
+            durable=lambda: self._keeper.store.durable, interval=self._every, age=self._age,
+            take=self._take_alerts, webhook_token_file=self._token_file,
         )  # fmt: skip
         self.board.reload_at = time.time()
-        self._load, self._clock = load, clock or Clock()
         self._stop, self._reload = threading.Event(), threading.Event()
+        self._asked, self._wake = threading.Event(), threading.Event()
         self._turn = threading.Lock()  # a round, a reload, a pause: one at a time
         self._finished = time.monotonic()
-        self._watchdog = self._built(settings)
-        self._scheduler = BackgroundScheduler(
-            timezone=timezone.utc,
-            executors={"default": ThreadPoolExecutor(1)},
-            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
-        )
+        self._watchdog = self._first(settings)
+        self._schedule = Schedule(self._round, self._every)
         self.server = Server(settings.server.listen, self.board)
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT; 0 then."""
+        """Serve until SIGTERM or SIGINT; 0 then. CommandError if the port cannot be had."""
         self._listen()
-        self.server.start()
-        self._scheduler.add_job(self._round, Every(self._every), id="round")
-        self._scheduler.start()
+        try:
+            self.server.start()
+        except CommandError:
+            self._keeper.close()
+            raise
+        self._schedule.start()
         log.info("watching", targets=[t.url for t in self.settings.targets],
                  interval_seconds=self.settings.interval, port=self.server.port)  # fmt: skip
         systemd.notify("READY=1")
@@ -93,15 +95,66 @@ class Daemon:
     def stop(self) -> None:
         """Ask it to end, from any thread."""
         self._stop.set()
+        self._wake.set()
 
     @property
     def _every(self) -> float:
         return self.settings.interval / self._clock.speed
 
-    def _built(self, settings: Settings) -> Watchdog:
-        watchdog = watchdog_of(settings, [Log(), *alertmanager_of(settings)], self._clock)
-        watchdog.delivered = self.board.count
+    def _first(self, settings: Settings) -> Watchdog:
+        """Go on where the last process was, if there was one."""
+        try:
+            watchdog = self._built(settings)
+        except ConfigError:
+            self._keeper.close()
+            raise
+        self._keeper.recall(watchdog.assessor)
         return watchdog
+
+    def _built(self, settings: Settings) -> Watchdog:
+        sinks = sinks_of(settings, self._keeper.store, self.board, self._clock)
+        watchdog = watchdog_of(settings, sinks, self._clock, [self._inbox])
+        watchdog.delivered = self.board.count
+        watchdog.keep = lambda report: self._keep(watchdog.assessor, report)
+        forgotten = self._keeper.store.only(destinations_of(settings))
+        if forgotten:
+            log.warning("notices for webhooks that are no longer configured are dropped",
+                        dropped=forgotten)  # fmt: skip
+        return watchdog
+
+    def _keep(self, assessor: Assessor, report: Report | None = None) -> None:
+        """Keep a round, or what changed between two; a fault of ours costs no round."""
+        try:
+            if report is None:
+                self._keeper.keep_between(assessor)
+            else:
+                self._keeper.keep(assessor, report, destinations_of(self.settings))
+        except Exception:
+            log.exception("keeping crashed; please report it")
+
+    def _here(self) -> Here:
+        urls = {target.name: target.url for target in self.settings.targets}
+        return here_of(self.settings.host, urls)
+
+    def _token_file(self) -> Path | None:
+        return expanded(self.settings.server.webhook_token_file)
+
+    def _take_alerts(self, payload: Mapping[str, Any]) -> TakeResult:
+        """Queue what Alertmanager says, and have a round look at it at once."""
+        result = self._inbox.take(payload)
+        if result.firing:
+            self._asked.set()
+            self._wake.set()
+        return result
+
+    def _notes(self) -> list[str]:
+        """Troubles of our own, in sentences."""
+        kept = self._keeper.store.trouble
+        return [*([kept] if kept else []), *self.board.unreached()]
+
+    def _waiting(self) -> dict[str, int]:
+        names = destinations_of(self.settings)
+        return {name: self._keeper.store.waiting(name) for name in names}
 
     def _listen(self) -> None:
         """Hear signals, where this is the main thread (the demo runs us in another)."""
@@ -111,6 +164,7 @@ class Daemon:
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         (self._reload if number == signal.SIGHUP else self._stop).set()
+        self._wake.set()
 
     def _names(self) -> list[str]:
         return [target.name for target in self.settings.targets]
@@ -118,18 +172,23 @@ class Daemon:
     def _pause(self, target: str, seconds: float) -> None:
         with self._turn:
             self._watchdog.assessor.book.pause(target, self._clock.now() + seconds)
+            self._keep(self._watchdog.assessor)
 
     def _resume(self, target: str) -> bool:
         with self._turn:
-            return self._watchdog.assessor.book.resume(target)
+            was_paused = self._watchdog.assessor.book.resume(target)
+            self._keep(self._watchdog.assessor)
+            return was_paused
 
     def _round(self) -> Report:
         with self._turn:
             report = self._watchdog.round()
-        self.board.report = report
-        self.board.rounds += 1
+        self.board.show(report)
         self._finished = time.monotonic()
         return report
+
+    def _age(self) -> float | None:
+        return None if self.board.report is None else time.monotonic() - self._finished
 
     def _is_young(self) -> bool:
         return time.monotonic() - self._finished < self._patience
@@ -140,10 +199,10 @@ class Daemon:
         return 2 * self._every + 2 * timeouts + 5
 
     def _supervise(self) -> None:
-        """Turn once a second: signals, clock steps, overdue rounds, pings."""
+        """Turn once a second, or when woken: signals, clock steps, overdue rounds, pings."""
         every = systemd.ping_every()
-        skew, pinged = self._clock.skew(), 0.0
-        while not self._stop.wait(TICK):
+        skew, pinged, answered = self._clock.skew(), 0.0, 0.0
+        while not self._ends_within(TICK):
             if self._reload.is_set():
                 self._reload.clear()
                 self._reloaded()
@@ -151,51 +210,65 @@ class Daemon:
             if abs(now_skew - skew) >= TICK:
                 log.warning("the wall clock was stepped", seconds=round(now_skew - skew, 1))
                 skew = now_skew
-                self._fire_now()
+                self._schedule.at_once()
             elif time.monotonic() - self._finished > 2 * self._every + TICK:
-                self._fire_now()
+                self._schedule.at_once()
+            elif self._is_asked() and time.monotonic() - answered >= ASKED_EVERY:
+                self._asked.clear()
+                self._schedule.at_once()
+                answered = time.monotonic()
             if every and self._is_young() and time.monotonic() - pinged >= every:
                 systemd.notify("WATCHDOG=1")
                 pinged = time.monotonic()
 
-    def _fire_now(self) -> None:
-        job = self._scheduler.get_job("round")
-        if job is not None:
-            job.modify(next_run_time=datetime.now(timezone.utc))
+    def _ends_within(self, seconds: float) -> bool:
+        self._wake.wait(seconds)
+        self._wake.clear()
+        return self._stop.is_set()
+
+    def _is_asked(self) -> bool:
+        """Whether alerts wait for a round; one that runs may have read the inbox already."""
+        return self._asked.is_set() and not self._turn.locked()
 
     def _reloaded(self) -> None:
         """Take the new configuration, or keep the old one and say why."""
         systemd.reloading()
         try:
-            settings = self._load()
+            self._take(self._load())
         except ConfigError as error:
             self.board.reload_ok = False
             log.error("the new configuration is not used", faults=error.faults)  # noqa: TRY400
-        else:
-            self._take(settings)
         systemd.notify("READY=1")
 
     def _take(self, settings: Settings) -> None:
-        old, listen = self._watchdog, self.settings.server.listen
+        old, before = self._watchdog, self.settings
         watchdog = self._built(settings)
         with self._turn:
             watchdog.assessor.take_over(old.assessor)
             self.settings, self._watchdog = settings, watchdog
-            old.readers.close()
-        self._scheduler.reschedule_job("round", trigger=Every(self._every))
+            old.retire()
+            self.board.forget_places()
+            self.board.interval = self._every
+        self._schedule.every(self._every)
         self.board.reload_ok, self.board.reload_at = True, time.time()
         log.info("configuration reloaded", targets=[t.url for t in settings.targets])
-        if settings.server.listen != listen:
-            log.warning("server.listen takes effect at the next start", listen=listen)
+        for key, was, now in (
+            ("server.listen", before.server.listen, settings.server.listen),
+            ("state_dir", before.state_dir, settings.state_dir),
+        ):
+            if was != now:
+                log.warning("takes effect at the next start", key=key, until_then=str(was))
 
     def _end(self) -> None:
         systemd.notify("STOPPING=1")
         log.info("stopping")
-        self._scheduler.shutdown(wait=False)
+        self._inbox.stop()
+        self._schedule.stop()
         self._clock.stop()
         drained = self._turn.acquire(timeout=DRAIN)
         self._watchdog.close()
         self.server.stop()
+        self._keeper.close()
         log.info("stopped", drained=drained)
         if not drained:
             os._exit(0)  # a hung thread of the pool would keep the process for ever

@@ -20,6 +20,7 @@ from typing import Final
 from watchdog import installation
 from watchdog.config import access_of, load, warnings
 from watchdog.doctor_gpus import gpu_steps
+from watchdog.doctor_places import PAGE_BYTES, place_steps
 from watchdog.domain import series as s
 from watchdog.domain.finding import Verdict
 from watchdog.domain.sample import NO_FACTS, Reading
@@ -27,7 +28,7 @@ from watchdog.errors import ConfigError, NoAnswer, WatchdogError
 from watchdog.fetch import Access, Fetcher
 from watchdog.installation import Line
 from watchdog.probes.vllm_metrics import VllmMetrics
-from watchdog.settings import AlertmanagerSettings, Settings, Target
+from watchdog.settings import Settings, Target
 
 __all__ = ["Line", "examine"]
 
@@ -35,7 +36,6 @@ PATIENCE: Final = 5.0
 """Seconds for one step."""
 
 SIDE_BY_SIDE: Final = 16
-_PAGE_BYTES: Final = 1 << 20
 
 Step = tuple[str, Callable[[], Iterable[Line]]]
 """A name for the line where the step fails, and the step."""
@@ -54,10 +54,7 @@ def examine(settings: Settings, config_path: Path | None, patience: float = PATI
         ("config", partial(configuration, settings, config_path)),
     ]
     steps += [(f"target {t.name}", partial(serves, t, network)) for t in settings.targets]
-    steps += [
-        (f"alertmanager {part.url}", partial(accepts, part, network))
-        for part in settings.alerting.alertmanagers
-    ]
+    steps += place_steps(settings, network)
     steps += gpu_steps(settings, network)
     steps += [
         ("port", partial(port, settings, network)),
@@ -165,27 +162,6 @@ def _absent_facts(what: str, target: Target, reading: Reading) -> Iterator[Line]
         yield Line(Verdict.OK, what, detail, step)
 
 
-def accepts(part: AlertmanagerSettings, patience: float) -> Iterator[Line]:
-    """Whether an Alertmanager says that it is ready."""
-    what = f"alertmanager {part.url}"
-    try:
-        fetcher = Fetcher(part.url, access_of(part))
-        page = fetcher.get("/-/ready", time.monotonic() + patience, _PAGE_BYTES)
-    except WatchdogError as error:
-        step = "start it, or correct alerting.alertmanagers"
-        yield Line(Verdict.CRITICAL, what, str(error), step)
-        return
-    if page.status == 200:
-        yield Line(Verdict.OK, what, "is ready", "watchdog alert test")
-    elif page.status in (401, 403):
-        detail = f"answered {page.status}: it wants a token or a password"
-        yield Line(Verdict.CRITICAL, what, detail, "give bearer_token_file, or username")
-    else:
-        step = "is this an Alertmanager, and is its path prefix in the url?"
-        detail = f"answered {page.status} to /-/ready, not 200"
-        yield Line(Verdict.CRITICAL, what, detail, step)
-
-
 def port(settings: Settings, patience: float) -> Iterator[Line]:
     """Whether our port is free, or our daemon's already."""
     listen = settings.server.listen
@@ -221,7 +197,7 @@ def _is_our_daemon(host: str, number: int, patience: float) -> bool:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
     url = f"http://{f'[{host}]' if ':' in host else host}:{number}"
     try:
-        page = Fetcher(url, Access()).get("/metrics", time.monotonic() + patience, _PAGE_BYTES)
+        page = Fetcher(url, Access()).get("/metrics", time.monotonic() + patience, PAGE_BYTES)
     except WatchdogError:
         return False
     return b"\nwatchdog_build_info{" in page.body

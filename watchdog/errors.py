@@ -8,6 +8,8 @@ Everything that can go wrong, from the top.
     - NoAnswer       nothing answered: refused, timed out, or a proxy said so for it
     - NotUnderstood  something answered that is not what the probe reads
   - SinkError        a report could not be delivered (permanent: do not retry)
+  - PayloadError     what was posted to us can never be taken; the sentence names the key
+  - TryLater         what was posted to us cannot be taken now
 """
 
 from __future__ import annotations
@@ -47,3 +49,11 @@ class SinkError(WatchdogError):
     def __init__(self, message: str, *, permanent: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
+
+
+class PayloadError(WatchdogError):
+    """What was posted can never be taken; the sentence names the key."""
+
+
+class TryLater(WatchdogError):
+    """What was posted cannot be taken now; the same may be taken later."""

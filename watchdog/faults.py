@@ -16,7 +16,6 @@ from watchdog.yaml_marks import Document, Fault, Place
 
 LATER: Final = frozenset(
     {
-        "state_dir", "alerting.webhooks", "alerting.heartbeat", "server.webhook_token_file",
         "targets.launch", "targets.canary", "targets.expect.version", "targets.cache.directory",
         "targets.cache.warm_start",
     }

@@ -14,8 +14,11 @@ import contextlib
 import ssl
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 import requests
@@ -29,6 +32,8 @@ MOST_REDIRECTS = 3
 _MOST_PATHS = 16
 _PIECE = 65_536
 _HEADER_BYTES = 262_144
+_WORDS_WAIT = 1.0
+_Read = Callable[[requests.Response], bytes]
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATED = frozenset({307, 308})  # these alone keep the method and the body
 
@@ -68,6 +73,7 @@ class Page:
     status: int
     content_type: str
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)  # names in any case
 
 
 class Fetcher:
@@ -75,12 +81,17 @@ class Fetcher:
     Fetches from one server, one request at a time.
 
     `base_url` is `http(s)://host:port[/prefix]` or `unix:///path/to.sock[:/prefix]`.
+    `exact`: it is one whole address, whose last slash stays, and a status is an answer: of a body
+    comes what comes within a second, because what was sent has arrived and must not come twice.
     Raises NoAnswer, NotUnderstood, or their parent ProbeError where a secret or a certificate
     of ours cannot be read. Messages hold neither secrets nor the prefix, which may be one.
     """
 
-    def __init__(self, base_url: str, access: Access = NO_ACCESS) -> None:
+    def __init__(self, base_url: str, access: Access = NO_ACCESS, *, exact: bool = False) -> None:
         self._base, self._socket = _base(base_url)
+        if exact and self._socket is None:
+            self._base = self._base._replace(path=urlsplit(base_url).path)
+        self._read = _beginning if exact else _body
         self._access = access
         self._one_at_a_time = threading.Lock()
         self._line: Line | None = None
@@ -106,9 +117,11 @@ class Fetcher:
         deadline: float,
         limit: int,
         content_type: str = "application/json",
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Page:
-        """POST `body` to base + `path`; as `get`."""
-        return self._fetch("POST", path, body, {"Content-Type": content_type}, deadline, limit)
+        """POST `body` to base + `path`, with `headers` of its own; as `get`."""
+        headers = {"Content-Type": content_type, **headers}
+        return self._fetch("POST", path, body, headers, deadline, limit)
 
     def close(self) -> None:
         """Break what is being fetched just now. For any thread, at any time; no end for good."""
@@ -121,7 +134,7 @@ class Fetcher:
         method: str,
         path: str,
         body: bytes | None,
-        headers: dict[str, str],
+        headers: Mapping[str, str],
         deadline: float,
         limit: int,
     ) -> Page:
@@ -134,7 +147,7 @@ class Fetcher:
             self._line = adapter.line = line
             request = self._request(method, path, body)
             request.headers.update({**headers, **_credentials(self._access)})
-            return _followed(adapter, request, line, limit)
+            return _followed(adapter, request, line, partial(self._read, line=line, limit=limit))
         except NotUnderstood as error:
             raise NotUnderstood(f"{shown} {error}") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -175,11 +188,11 @@ class Fetcher:
 
 
 def _followed(
-    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int
+    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, read: _Read
 ) -> Page:
     """Send the request, and again where it is redirected within the same server."""
     for _ in range(MOST_REDIRECTS + 1):
-        answer = _exchange(adapter, request, line, limit)
+        answer = _exchange(adapter, request, line, read)
         if isinstance(answer, Page):
             return answer
         request.prepare_url(_redirected(request.url or "", answer), None)
@@ -187,17 +200,19 @@ def _followed(
 
 
 def _exchange(
-    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, limit: int
+    adapter: LineAdapter, request: requests.PreparedRequest, line: Line, read: _Read
 ) -> Page | str:
     """Send one request; return its page, or the place that it redirects to."""
     try:
-        answer = adapter.send(request, stream=True, timeout=line.left(), verify=adapter.verify)
+        # Never 0 or less, which urllib3 refuses; the sockets know that the deadline is over.
+        timeout = max(0.001, line.left())
+        answer = adapter.send(request, stream=True, timeout=timeout, verify=adapter.verify)
         with contextlib.closing(answer) as response:
             location = response.headers.get("Location")
             if response.status_code not in _REDIRECTS or not location:
-                body = _body(response, limit)
+                body = read(response)
                 content_type = response.headers.get("Content-Type", "")
-                return Page(response.status_code, content_type[:200], body)
+                return Page(response.status_code, content_type[:200], body, response.headers)
             if request.method != "GET" and response.status_code not in _REPEATED:
                 raise NotUnderstood("redirects what is sent to it; use the final address")
             return location
@@ -205,7 +220,18 @@ def _exchange(
         adapter.hang_up()
 
 
-def _body(response: requests.Response, limit: int) -> bytes:
+def _beginning(response: requests.Response, line: Line, limit: int) -> bytes:
+    """Read what comes of the body, `limit` bytes at most; nothing about it can go wrong."""
+    line.deadline = min(line.deadline, time.monotonic() + _WORDS_WAIT)
+    with contextlib.suppress(
+        requests.RequestException, urllib3.exceptions.HTTPError, OSError, ProbeError
+    ):
+        piece: bytes = response.raw.read(limit, decode_content=False)
+        return piece
+    return b""
+
+
+def _body(response: requests.Response, line: Line, limit: int) -> bytes:  # noqa: ARG001
     """Read the whole body, which is as long as announced and not compressed."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", ""):
@@ -284,25 +310,26 @@ def _port(url: SplitResult) -> int | None:
 def _credentials(access: Access) -> dict[str, str]:
     """The Authorization header, its secret read anew."""
     if access.bearer_token_file is not None:
-        token = _secret("bearer_token_file", access.bearer_token_file)
+        token = secret("bearer_token_file", access.bearer_token_file)
         return {"Authorization": f"Bearer {token}"}
     if access.username is not None:
         password = ""
         if access.password_file is not None:
-            password = _secret("password_file", access.password_file)
+            password = secret("password_file", access.password_file)
         pair = base64.b64encode(f"{access.username}:{password}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}
     return {}
 
 
-def _secret(key: str, file: Path) -> str:
+def secret(key: str, file: Path) -> str:
+    """Read the one line of a file. ProbeError names `key`, which named the file, and the file."""
     try:
         with file.open("rb") as stream:
-            secret = stream.read(_PIECE).decode("ascii").strip()
+            line = stream.read(_PIECE).decode("ascii").strip()
     except UnicodeDecodeError:
-        secret = ""
+        line = ""
     except OSError as error:
         raise ProbeError(f"cannot read {key} {file}: {reason_of(error)}") from error
-    if not secret or not secret.isprintable():
+    if not line or not line.isprintable():
         raise ProbeError(f"{key} {file} must hold one line of printable ASCII")
-    return secret
+    return line

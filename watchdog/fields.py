@@ -78,6 +78,23 @@ def alertmanager_url(text: str) -> str:
     return text
 
 
+def place_url(text: str) -> str:
+    """An address that is used as it is; one that holds a secret is given by url_file."""
+    if urlsplit(text).query:
+        raise ValueError("has a query, which is often a secret; write it into a file: url_file")
+    _url(text)
+    return text
+
+
+def secret_url(text: str) -> str:
+    """The content of a url_file: as `place_url`, and it may have a query."""
+    address, _, query = text.strip().partition("?")
+    _url(address)
+    if not query.isprintable() or " " in query or "#" in query:
+        raise ValueError("holds more than one address")
+    return text.strip()
+
+
 def _file(value: Any) -> Path:
     """A path that means the same wherever we are started; its text is not repeated."""
     text = value.replace("${CREDENTIALS_DIRECTORY}/", CREDENTIALS) if isinstance(value, str) else ""

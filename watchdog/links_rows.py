@@ -10,6 +10,7 @@ from watchdog.domain import series as s
 from watchdog.domain.finding import Verdict, worst
 from watchdog.domain.gpu import Card
 from watchdog.domain.link import Slot, declared_of, told
+from watchdog.domain.link_errors import flat
 
 Data = Mapping[str, Any]
 
@@ -138,6 +139,27 @@ def link_now(row: Row) -> str:
     if row.asleep:
         return "asleep"
     return told(row.link.get("speed"), row.link.get("width"))
+
+
+def word(row: Row) -> str:
+    """Return the verdict in a word; too little evidence is no OK, an undeclared slot UNKNOWN."""
+    if row.verdict is not Verdict.OK:
+        return row.verdict.name
+    if row.undeclared:
+        return "UNKNOWN"
+    judged = [f["conclusive"] for f in row.findings if f["alertname"] == LINK]
+    return "OK" if all(judged) else "no evidence"
+
+
+def counted(counts: Mapping[str, Mapping[str, float]] | None) -> str:
+    """Write the most of what was counted: `6,655 BadTLP`."""
+    if counts is None:
+        return "not read"
+    most = flat(counts)
+    if not most:
+        return "0"
+    n, name, _ = most[0]
+    return f"{n:,.0f} {name}" + (f" and {len(most) - 1} more" if most[1:] else "")
 
 
 WITNESSES: Final = {

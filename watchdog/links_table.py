@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdog.domain.finding import Verdict
-from watchdog.domain.link_errors import flat
-from watchdog.links_rows import ERRORS, LINK, WITNESSES, Row, link_now, rows
+from watchdog.links_rows import ERRORS, LINK, WITNESSES, Row, counted, link_now, rows, word
 from watchdog.telling import ORDER, alerts_of
 
 Data = Mapping[str, Any]
@@ -86,32 +85,11 @@ def _judged(found: list[Row], report: Data) -> Table:
             str(row.declared.link) if row.declared is not None else "undeclared",
             link_now(row),
             row.link.get("state") or NOTHING,
-            _counted(errors.get("since_boot")),
-            _counted(errors.get("since_start")),
+            counted(errors.get("since_boot")),
+            counted(errors.get("since_start")),
             word(row),
         )
     return drawn
-
-
-def word(row: Row) -> str:
-    """Return the verdict in a word; too little evidence is no OK, an undeclared slot UNKNOWN."""
-    if row.verdict is not Verdict.OK:
-        return row.verdict.name
-    if row.undeclared:
-        return "UNKNOWN"
-    judged = [f["conclusive"] for f in row.findings if f["alertname"] == LINK]
-    return "OK" if all(judged) else "no evidence"
-
-
-def _counted(counts: Mapping[str, Mapping[str, float]] | None) -> str:
-    """Write the most of what was counted: `6,655 BadTLP`."""
-    if counts is None:
-        return "not read"
-    most = flat(counts)
-    if not most:
-        return "0"
-    n, name, _ = most[0]
-    return f"{n:,.0f} {name}" + (f" and {len(most) - 1} more" if most[1:] else "")
 
 
 def _witnesses(found: list[Row]) -> Table:

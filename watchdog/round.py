@@ -33,12 +33,18 @@ class Watchdog:
     clock: Clock = field(default_factory=Clock)
     read_timeout: float = 5.0
     send_timeout: float = 5.0
+    keep: Callable[[Report], None] = lambda _: None
     delivered: Callable[[Delivery], None] = lambda _: None
 
     def round(self) -> Report:
-        """Read, assess and send once; never two at a time, which the caller sees to."""
+        """
+        Read, assess, keep and send once; never two at a time, which the caller sees to.
+
+        It is kept before anybody hears of it: who was told once is not told anew after a crash.
+        """
         readings = self.readers.read_all(self.read_timeout)
         report = self.assessor.assess(readings, self.clock.now(), self.clock.skew())
+        self.keep(report)
         self.send(report)
         return report
 
@@ -58,7 +64,13 @@ class Watchdog:
     def close(self) -> None:
         """End what still blocks."""
         self.clock.stop()
+        self.retire()
+
+    def retire(self) -> None:
+        """Let go of sources and destinations: others take over."""
         self.readers.close()
+        for sink in self.sinks:
+            getattr(sink, "close", lambda: None)()
 
 
 def _sent(sink: Sink, report: Report, deadline: float) -> list[Delivery]:

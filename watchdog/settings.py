@@ -18,15 +18,12 @@ from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, fie
 from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.fetch import Access
 from watchdog.fields import (
-    CREDENTIALS,
     Directory,
     Duration,
     File,
     Method,
     Name,
     Text,
-    alertmanager_url,
-    label_name,
     lanes,
     listen_address,
     name_of,
@@ -35,6 +32,22 @@ from watchdog.fields import (
     split_listen,
 )
 from watchdog.limits import Limits, Strict, defaults, given, limits_model, merged, written
+from watchdog.settings_alerting import (
+    Alerting,
+    AlertmanagerSettings,
+    Login,
+    PingSettings,
+    Tls,
+    WebhookSettings,
+    access_of_login,
+    expanded,
+    tls_of,
+)
+
+__all__ = [
+    "Alerting", "AlertmanagerSettings", "PingSettings", "Settings", "Target", "Tls",
+    "WebhookSettings", "access_of",
+]  # fmt: skip
 
 LIMITS: Final = limits_model(CHECKS)
 OF_TARGETS: Final = limits_model(
@@ -84,23 +97,6 @@ class Cache(Strict):
     cold_start: Annotated[Duration, Field(ge=0, le=86400)] = 900.0
 
 
-class Tls(Strict):
-    """How an https server is trusted, and how we prove who we are."""
-
-    ca_file: File | None = None
-    cert_file: File | None = None
-    key_file: File | None = None
-    server_name: Text | None = None
-    insecure_skip_verify: bool = False
-
-    @field_validator("key_file")
-    @classmethod
-    def _of_a_certificate(cls, key: Path | None, info: ValidationInfo) -> Path | None:
-        if key is not None and info.data.get("cert_file", key) is None:
-            raise ValueError("needs cert_file beside it")
-        return key
-
-
 class Target(Strict):
     """A vLLM server to watch."""
 
@@ -120,41 +116,11 @@ class Target(Strict):
         return name_of(info.data["url"]) if "url" in info.data else "unnamed"
 
 
-class AlertmanagerSettings(Strict):
-    """One Alertmanager to push to; every instance of a cluster is listed."""
-
-    url: Annotated[str, AfterValidator(alertmanager_url)]
-    bearer_token_file: File | None = None
-    username: Text | None = None
-    password_file: File | None = None
-    tls: Tls = Tls()
-
-    @field_validator("username")
-    @classmethod
-    def _one_way_in(cls, username: str | None, info: ValidationInfo) -> str | None:
-        if username is not None and info.data.get("bearer_token_file") is not None:
-            raise ValueError("a bearer token and a user name exclude each other")
-        return username
-
-    @field_validator("password_file")
-    @classmethod
-    def _of_a_user(cls, password: Path | None, info: ValidationInfo) -> Path | None:
-        if password is not None and info.data.get("username", "") is None:
-            raise ValueError("needs username beside it")
-        return password
-
-
-class Alerting(Strict):
-    """Where alerts go, and what every one of them carries."""
-
-    alertmanagers: Annotated[tuple[AlertmanagerSettings, ...], Field(strict=False)] = ()
-    labels: Mapping[Annotated[str, AfterValidator(label_name)], Text] = Field(default_factory=dict)
-
-
 class Server(Strict):
     """The daemon's own port."""
 
     listen: Annotated[str, AfterValidator(listen_address)] = "127.0.0.1:19590"
+    webhook_token_file: File | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -189,6 +155,12 @@ class Gpus(Strict):
         return slots
 
 
+def _state_dir() -> Path:
+    """Where systemd keeps it for us, else the usual place."""
+    given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(given) if given.startswith("/") else Path("/var/lib/serving-watchdog")
+
+
 class Settings(Strict):
     """The whole configuration; `checks` holds every limit of every check."""
 
@@ -200,26 +172,12 @@ class Settings(Strict):
     server: Server = Server()
     checks: Whole = Field(default_factory=lambda: defaults(CHECKS))
     interval: Annotated[Duration, Field(ge=1, le=600)] = 15.0
+    state_dir: Directory = Field(default_factory=_state_dir)
     host: Text = Field(default_factory=lambda: socket.gethostname() or "localhost")
 
 
-def access_of(part: Target | AlertmanagerSettings) -> Access:
-    """Return how to get in; files below $CREDENTIALS_DIRECTORY are looked for where it points."""
-    user = part if isinstance(part, AlertmanagerSettings) else None
-    return Access(
-        bearer_token_file=_expanded(part.bearer_token_file),
-        username=user.username if user else None,
-        password_file=_expanded(user.password_file) if user else None,
-        ca_file=_expanded(part.tls.ca_file),
-        cert_file=_expanded(part.tls.cert_file),
-        key_file=_expanded(part.tls.key_file),
-        server_name=part.tls.server_name,
-        insecure_skip_verify=part.tls.insecure_skip_verify,
-    )
-
-
-def _expanded(path: Path | None) -> Path | None:
-    folder = os.environ.get(CREDENTIALS[1:-1])
-    if path is None or folder is None or not str(path).startswith(CREDENTIALS):
-        return path
-    return Path(folder, *path.parts[1:])
+def access_of(part: Target | Login) -> Access:
+    """Return how to get in there."""
+    if isinstance(part, Login):
+        return access_of_login(part)
+    return Access(bearer_token_file=expanded(part.bearer_token_file), **tls_of(part.tls))

@@ -13,6 +13,9 @@ ORDER = ("CRITICAL", "WARNING", "UNKNOWN", "OK")
 HEADLINES = ("SpecDecodeCollapsed", "ServingDown", "GpuLinkDegraded")
 """What is shown of a target when all is well; the rest only when it has something to say."""
 
+MOST_RECEIVED = 10
+"""Alerts of other programs that people are shown; the rest is in the JSON."""
+
 
 def for_people(report: Data, *, everything: bool = False, source: str = "") -> str:
     """The report as text: the verdict, then what is wrong with its argument, then the rest."""
@@ -25,7 +28,7 @@ def for_people(report: Data, *, everything: bool = False, source: str = "") -> s
     if fine:
         lines.append("")
     lines += [f"{_word(f):<12} {f['summary']}" for f in fine]
-    lines += alerts_of(report)
+    lines += [*alerts_of(report), *received_of(report), *notes_of(report)]
     return "\n".join(lines)
 
 
@@ -90,6 +93,41 @@ def alerts_of(report: Data) -> Iterator[str]:
         yield f"  {alert['state']:<9} since {since}  {alert['alertname']}  {subject}"
     for target, until in report.get("paused", {}).items():
         yield f"  paused    until {until}  {target}: watched and recorded, not alerted"
+
+
+def received_of(report: Data) -> Iterator[str]:
+    """Lines about alerts of other programs, and what is seen here; whatever they say, one line."""
+    told = report.get("received", [])
+    if told:
+        yield ""
+        yield "alerts received from Alertmanager, and what is seen here"
+    for alert in told[:MOST_RECEIVED]:
+        yield from (_line(text) for text in _received(alert, report["host"]))
+    if len(told) > MOST_RECEIVED:
+        yield f"  and {len(told) - MOST_RECEIVED} more, see `watchdog status --json`"
+
+
+def _received(alert: Data, host: str) -> Iterator[str]:
+    ended = alert["ended_at"]
+    since = f"ended {ended}" if ended else f"since {alert['received_at']}"
+    said = f": {alert['summary']}" if alert["summary"] else ""
+    yield f"  {alert['status']:<9} {since}  {alert['alertname']}  {alert['target'] or host}{said}"
+    if alert["status"] == "firing":
+        yield f"    seen at {alert['diagnosed_at']}"
+        yield from (f"      {sentence}" for sentence in alert["diagnosis"])
+
+
+def notes_of(report: Data) -> Iterator[str]:
+    """Lines about a daemon's own troubles, which are no verdict."""
+    notes = report.get("notes", [])
+    if notes:
+        yield ""
+        yield "troubles of the daemon's own"
+    yield from (f"  {_line(note)}" for note in notes)
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def for_nagios(report: Data) -> str:

@@ -62,6 +62,7 @@ def promtool(text: bytes) -> None:
 
 def test_before_the_first_round_only_our_own_state_is_shown():
     assert samples(None, Totals(reload_at=5.0)) == {
+        key("watchdog_store_durable"): 1.0,
         key("watchdog_build_info", version="1.0"): 1.0,
         key("watchdog_config_last_reload_successful"): 1.0,
         key("watchdog_config_last_reload_success_timestamp_seconds"): 5.0,
@@ -219,3 +220,10 @@ def test_any_text_is_a_label_of_one_line(texts):
     lines = body.split("\n")
     assert all(line.startswith(("# ", "watchdog_")) for line in lines[:-1])
     samples(everything(*texts))  # no series twice, and the library reads all of it
+
+
+def test_memory_alone_and_notices_that_wait_are_shown() -> None:
+    shown = samples(None, Totals(durable=False, waiting={"hook": 3, "other": 0}))
+    assert shown[key("watchdog_store_durable")] == 0.0
+    assert shown[key("watchdog_notices_waiting", destination="hook")] == 3.0
+    assert shown[key("watchdog_notices_waiting", destination="other")] == 0.0

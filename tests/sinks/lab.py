@@ -1,7 +1,8 @@
-"""A stub that takes posts, a real Alertmanager seen from outside, and reports as literals."""
+"""A stub that takes posts, and reports as literals."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -62,11 +63,21 @@ def free_port() -> int:
 
 @dataclass
 class Hook:
-    """A web hook's receiver, and all bodies that were posted to it."""
+    """
+    A web hook's receiver, and all bodies that were posted to it.
+
+    `asked` counts the empty lists, which are no news: they ask an Alertmanager what time it is.
+    `clock` is what the answers are dated by, Unix seconds; None: they have no date. `drip` is the
+    pause between any two bytes of an answer's body, in seconds.
+    """
 
     answer: Callable[[list[Any]], tuple[int, bytes]] = lambda _: (200, b"")
     bodies: list[Any] = field(default_factory=list)
     port: int = 0
+    asked: int = 0
+    authorizations: list[str | None] = field(default_factory=list)
+    clock: Callable[[], float] | None = None
+    drip: float = 0.0
     server: ThreadingHTTPServer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,12 +86,26 @@ class Hook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                hook.bodies.append(body)
+                hook.authorizations.append(self.headers["Authorization"])
+                if body == []:
+                    hook.asked += 1
+                else:
+                    hook.bodies.append(body)
                 status, words = hook.answer(body)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(words)))
                 self.end_headers()
-                self.wfile.write(words)
+                with contextlib.suppress(OSError):  # who posts need not wait for the end
+                    for piece in (words,) if not hook.drip else map(bytes, zip(words)):
+                        time.sleep(hook.drip)
+                        self.wfile.write(piece)
+
+            def send_header(self, keyword: str, value: str) -> None:
+                if keyword == "Date":
+                    if hook.clock is None:
+                        return
+                    value = self.date_time_string(hook.clock())
+                super().send_header(keyword, value)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -96,21 +121,6 @@ class Hook:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-
-
-@dataclass
-class RealAlertmanager:
-    """Debian's Alertmanager on a free port of the loopback; it tells `hook` what it notifies."""
-
-    url: str
-    hook: Hook
-
-    def alerts(self, query: str = "") -> list[dict[str, Any]]:
-        with urllib.request.urlopen(f"{self.url}/api/v2/alerts{query}", timeout=5) as page:
-            return json.load(page)
-
-    def notified(self, status: str) -> list[dict[str, Any]]:
-        return [a for body in self.hook.bodies for a in body["alerts"] if a["status"] == status]
 
 
 def answers(url: str) -> bool:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import random
 import socket
 import time
-from dataclasses import replace
 
 import pytest
 
-from tests.sinks.lab import Hook, alert, free_port, report, until
-from watchdog.domain.alert import State
+from tests.sinks.lab import Hook, alert, free_port, report
+from watchdog.domain.alert import Alert, State
+from watchdog.domain.report import rfc3339
 from watchdog.fetch import Access
 from watchdog.sinks import test_report as report_of_a_test
 from watchdog.sinks import undelivered
-from watchdog.sinks.alertmanager import BATCH, Alertmanager, AlertmanagerSink
+from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
+from watchdog.sinks.alertmanager_instance import BATCH
+
+FAILING = (200, 200, 401, 429, 500, 503)
 
 
 def sink(*urls: str, **settings) -> AlertmanagerSink:
@@ -28,83 +32,6 @@ def names(body) -> list[str]:
 
 def many(count: int):
     return [alert(target=f"t{i:03}") for i in range(count)]
-
-
-# The real Alertmanager
-
-
-def test_a_real_alertmanager_receives_what_fires_and_hears_that_it_is_resolved(alertmanager):
-    now = time.time()
-    to = sink(alertmanager.url)
-    firing = alert(now - 30)
-    assert [(d.ok, d.count) for d in send(to, report(now, firing, site="home"))] == [(True, 1)]
-
-    (seen,) = alertmanager.alerts()
-    assert seen["labels"] == {
-        "alertname": "SpecDecodeCollapsed", "severity": "critical", "host": "gpu-1",
-        "target": "qwen", "engine": "0", "site": "home",
-    }  # fmt: skip
-    assert seen["status"]["state"] == "active"
-    assert "suspects, likeliest first" in seen["annotations"]["description"]
-    (notice,) = until(lambda: alertmanager.notified("firing"))
-
-    now = time.time()
-    resolved = replace(firing, state=State.RESOLVED, resolved_at=now)
-    (taken,) = send(to, report(now, resolved, site="home"))
-    assert (taken.ok, taken.count) == (True, 1)
-    until(lambda: not alertmanager.alerts())
-    (ended,) = until(lambda: alertmanager.notified("resolved"))
-    assert ended["fingerprint"] == notice["fingerprint"]
-
-
-def test_a_clock_ahead_of_alertmanagers_delays_the_end_by_one_resend(alertmanager):
-    """An end in its future is no end to Alertmanager, so the resolved alert is told again."""
-    now = time.time()
-    to = sink(alertmanager.url)
-    firing = alert(now - 30)
-    send(to, report(now, firing))
-    resolved = replace(firing, state=State.RESOLVED, resolved_at=now + 1)
-    send(to, report(now + 1, resolved))
-    until(lambda: time.time() > now + 1.2)
-    assert len(alertmanager.alerts()) == 1
-    (taken,) = send(to, report(now + 61, resolved))
-    assert taken.ok
-    until(lambda: not alertmanager.alerts())
-
-
-def test_a_real_alertmanager_keeps_what_is_sent_again_and_drops_what_is_not(alertmanager):
-    """The first report is 238 s old on arrival, so that its alerts have 2 s to live."""
-    now = time.time()
-    to = sink(alertmanager.url)
-    kept, dropped = alert(now - 300, target="kept"), alert(now - 300, target="dropped")
-    send(to, report(now - 238, kept, dropped))
-    assert len(alertmanager.alerts()) == 2
-
-    (taken,) = send(to, report(now, kept))
-    assert (taken.ok, taken.count) == (True, 1)
-    (left,) = until(lambda: len(found := alertmanager.alerts()) == 1 and found)
-    assert left["labels"]["target"] == "kept"
-    until(lambda: time.time() > now + 2.5)
-    assert [a["labels"]["target"] for a in alertmanager.alerts()] == ["kept"]
-
-
-def test_a_real_alertmanager_takes_odd_texts_and_a_test_alert(alertmanager):
-    now = time.time()
-    odd = alert(now, **{"model_name": 'a"b\\c\nd\x00é\ud800', "bad-label": "x"})
-    (taken,) = send(sink(alertmanager.url), report(now, odd))
-    assert taken.ok, taken.detail
-    (taken,) = send(sink(alertmanager.url), report_of_a_test("gpu-1", "1.0", now, ()))
-    assert taken.ok, taken.detail
-    (seen,) = alertmanager.alerts("?filter=alertname%3DServingWatchdogTest")
-    assert seen["labels"]["severity"] == "info"
-
-
-def test_a_real_alertmanager_takes_more_alerts_than_one_batch_holds(alertmanager):
-    now = time.time()
-    alerts = [replace(told, fired_at=now) for told in many(3 * BATCH + 1)]
-    (taken,) = send(sink(alertmanager.url), report(now, *alerts))
-    assert (taken.ok, taken.count) == (True, 3 * BATCH + 1)
-    assert len(alertmanager.alerts()) == 3 * BATCH + 1
 
 
 # When what is sent
@@ -158,6 +85,46 @@ def test_an_instance_that_was_down_hears_everything_anew():
     send(to, report(1030.0, alert(target="a"), alert(1015.0, target="b")))
     second.close()
     assert [sorted(names(body)) for body in second.bodies] == [["a", "b"]]
+
+
+# The heartbeat
+
+
+def test_a_heartbeat_fires_from_the_first_report_on_and_comes_with_each_resend(hook):
+    to = sink(hook.url, heartbeat=True)
+    for at in range(1000, 1121, 15):
+        send(to, report(float(at), site="home"))
+    assert [[told["labels"]["alertname"] for told in body] for body in hook.bodies] == [
+        ["ServingWatchdogHeartbeat"]
+    ] * 3
+    assert {told["startsAt"] for body in hook.bodies for told in body} == {"1970-01-01T00:16:40Z"}
+    assert [body[0]["endsAt"] for body in hook.bodies] == [
+        "1970-01-01T00:20:40Z", "1970-01-01T00:21:40Z", "1970-01-01T00:22:40Z",
+    ]  # fmt: skip
+
+
+def test_a_heartbeat_is_told_beside_alerts_and_is_none_of_the_report(hook):
+    to = sink(hook.url, heartbeat=True)
+    what = report(1000.0, alert(target="a"))
+    (taken,) = send(to, what)
+    assert (taken.ok, taken.count) == (True, 2)
+    assert len(what.alerts) == 1
+
+
+def test_a_test_alert_brings_no_heartbeat_because_no_daemon_sent_it(hook):
+    (taken,) = send(sink(hook.url, heartbeat=True), report_of_a_test("gpu-1", "1.0", 1000.0, ()))
+    assert taken.count == 1
+    assert [told["labels"]["alertname"] for told in hook.bodies[0]] == ["ServingWatchdogTest"]
+
+
+def test_without_being_asked_for_there_is_no_heartbeat(hook):
+    assert send(sink(hook.url), report(1000.0)) == []
+    assert (hook.bodies, hook.asked) == ([], 0)
+
+
+def test_long_rounds_make_alerts_live_longer(hook):
+    send(sink(hook.url, interval=600.0), report(1000.0, alert(1000.0)))
+    assert hook.bodies[0][0]["endsAt"] == "1970-01-01T00:56:40Z"
 
 
 # One that is refused
@@ -270,3 +237,36 @@ def test_memory_holds_only_what_is_still_told(hook):
     for i in range(20):
         send(to, report(1000.0 + i, alert(1000.0 + i, target=f"t{i}")))
     assert len(to.instances[0]._last) == 1
+
+
+def test_whatever_failed_before_one_good_round_makes_each_instance_know_all(hooks):
+    """Two instances that fail at random hear of 20 subjects that come and go."""
+    chance = random.Random(11)
+    know: list[dict[str, str]] = [{}, {}]
+    both = [hooks(), hooks()]
+    to = sink(*(hook.url for hook in both))
+    alerts: dict[str, Alert] = {}
+    for step in range(60):
+        now = 1000.0 + 15.0 * step
+        good = step == 59
+        for hook, known in zip(both, know, strict=True):
+            status = 200 if good else chance.choice(FAILING)
+
+            def answer(body, known=known, status=status):
+                if status == 200:
+                    known.update({told["labels"]["target"]: told["endsAt"] for told in body})
+                return status, b""
+
+            hook.answer = answer
+        for _ in range(0 if good else chance.randrange(3)):
+            target = f"t{chance.randrange(20)}"
+            old = alerts.get(target)
+            fires = old is None or old.state is State.RESOLVED
+            alerts[target] = alert(
+                now if fires else old.fired_at, None if fires else now, target=target
+            )
+        send(to, report(now, *alerts.values()))
+    for known in know:
+        assert {target: ends > rfc3339(now) for target, ends in known.items()} == {
+            target: told.state is State.FIRING for target, told in alerts.items()
+        }

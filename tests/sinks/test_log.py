@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +13,9 @@ from watchdog.sinks import SINKS
 from watchdog.sinks import test_report as report_of_a_test
 from watchdog.sinks.alertmanager import AlertmanagerSink
 from watchdog.sinks.log import Log, level
+from watchdog.sinks.ping import Ping
+from watchdog.sinks.textfile import Textfile
+from watchdog.sinks.webhook import WebhookSink
 
 FIRED = Change(alert(), State.INACTIVE, Signal.BAD_FOR_LONG)
 
@@ -81,5 +85,11 @@ def test_a_test_alert_takes_the_same_way():
 
 
 def test_every_sink_is_found_by_its_own_name():
-    made = {"log": Log(), "alertmanager": AlertmanagerSink(())}
+    made = {
+        "log": Log(),
+        "alertmanager": AlertmanagerSink(()),
+        "webhook": WebhookSink(()),
+        "textfile": Textfile(Path("/a.prom"), lambda _: b""),
+        "ping": Ping("http://127.0.0.1:9"),
+    }
     assert {name: sink.name for name, sink in made.items()} == {name: name for name in SINKS}

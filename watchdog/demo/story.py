@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -80,22 +81,27 @@ def _server(clock: Clock) -> Iterator[tuple[SimulatedServer, Life]]:
 
 @contextmanager
 def _daemon(url: str, clock: Clock) -> Iterator[Daemon]:
-    """Run the real daemon in a thread, with the defaults but for its port."""
-    settings = Settings.model_validate(
-        {"targets": [{"url": url, "name": "demo"}], "server": {"listen": "127.0.0.1:0"}}
-    )
-    daemon = Daemon(settings, lambda: settings, clock)
-    thread = threading.Thread(target=daemon.run, name="daemon", daemon=True)
-    thread.start()
-    try:
-        while not daemon.server.port:
-            if not thread.is_alive():
-                raise StoryError("the daemon did not start; its log above says why")
-            time.sleep(POLL)
-        yield daemon
-    finally:
-        daemon.stop()
-        thread.join(20.0)
+    """Run the real daemon in a thread, with the defaults but for its port and its memory."""
+    with tempfile.TemporaryDirectory(prefix="serving-watchdog-demo-") as state:
+        settings = Settings.model_validate(
+            {
+                "targets": [{"url": url, "name": "demo"}],
+                "server": {"listen": "127.0.0.1:0"},
+                "state_dir": state,
+            }
+        )
+        daemon = Daemon(settings, lambda: settings, clock)
+        thread = threading.Thread(target=daemon.run, name="daemon", daemon=True)
+        thread.start()
+        try:
+            while not daemon.server.port:
+                if not thread.is_alive():
+                    raise StoryError("the daemon did not start; its log above says why")
+                time.sleep(POLL)
+            yield daemon
+        finally:
+            daemon.stop()
+            thread.join(20.0)
 
 
 @dataclass

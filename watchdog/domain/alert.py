@@ -22,6 +22,9 @@ from watchdog.domain.sample import Labels
 RETAIN: Final = 900.0
 """Seconds that a resolved alert is kept to be told again: Alertmanager may have been away."""
 
+ABSENT: Final = 60.0
+"""Seconds without a round, over a restart, after which what was good says nothing of now."""
+
 LATE: Final = 0.5
 """Seconds by which a round may be early: else 60 s of 15 s rounds would now and then be 75 s."""
 
@@ -96,11 +99,15 @@ PATIENCE: Mapping[str, Patience] = {
     "GpuMemoryStranded": Patience(WARNING, 300, 1800),
     "WatchdogBlind": Patience(WARNING, 300, 60),
     "ServingWatchdogTest": Patience("info"),
+    "ServingWatchdogHeartbeat": Patience("none"),
 }
 """Every alertname with its one severity, hold and linger (DESIGN 4.5)."""
 
 TEST_ALERT: Final = "ServingWatchdogTest"
 """Sent by `watchdog alert test` alone; never in the book."""
+
+HEARTBEAT: Final = "ServingWatchdogHeartbeat"
+"""Made by the Alertmanager sink where it is asked for; never in the book."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,11 @@ class AlertBook:
         """End one alert in the next step."""
         self._ended.add(identity)
 
+    @property
+    def pauses(self) -> Mapping[str, float]:
+        """Until when each target is paused, ended pauses included until the next step."""
+        return self._paused
+
     def paused(self, now: float) -> dict[str, float]:
         """Return the targets that are paused, and until when; ended pauses are forgotten."""
         self._paused = {target: until for target, until in self._paused.items() if until > now}
@@ -190,6 +202,24 @@ class AlertBook:
             self._ended.clear()
         self._forget(now)
         return changes
+
+    def everything(self) -> tuple[Alert, ...]:
+        """Return every alert that the book knows, whatever its state: what a restart needs."""
+        return tuple(self._alerts.values())
+
+    def carry_on(self, alerts: Iterable[Alert], paused: Mapping[str, float], away: float) -> None:
+        """
+        Take what a former process knew, `away` seconds after its last round.
+
+        Nobody looked meanwhile. As after a blind round, lingering begins anew once rounds were
+        missed; what was only pending is forgotten after a long absence.
+        """
+        for alert in alerts:
+            if away > RETAIN and alert.state is State.PENDING:
+                continue
+            kept = alert if away <= ABSENT else replace(alert, good_since=None)
+            self._alerts[alert.finding.identity] = kept
+        self._paused = dict(paused)
 
     def alerts(self) -> tuple[Alert, ...]:
         """Return those that fire and those resolved lately, oldest first."""

@@ -13,6 +13,7 @@ from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
 from watchdog.domain.holding import held_by_driver, of_target
 from watchdog.domain.profile import Profile
+from watchdog.domain.received import Received, arrived, is_inbox, step
 from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels, Reading, labels
 from watchdog.domain.slots import DECLARED, blind_links, left
@@ -43,10 +44,11 @@ class Watch:
     checks: Mapping[str, Check]
     states: dict[Labels, dict[str, Any]] = field(default_factory=dict)
     here: bool = False
+    newest: Window | None = None  # of the last round
 
     def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
         """Judge one round; also return the subjects that are gone for good."""
-        whole = self.history.add(readings, now)
+        whole = self.newest = self.history.add(readings, now)
         findings: list[Finding] = []
         for name, check in self.checks.items():
             windows = (whole,) if check.about in WHOLE else whole.parts
@@ -76,16 +78,19 @@ class Assessor:
     watches: Mapping[str, Watch]
     book: AlertBook = field(default_factory=AlertBook)
     labels: Labels = ()
+    received: tuple[Received, ...] = ()
 
     def assess(self, readings: Sequence[Reading], now: float, skew: float = 0.0) -> Report:
         """Judge one round's readings."""
         by_target: dict[str, list[Reading]] = {target: [] for target in self.watches}
         for reading in readings:
-            by_target.setdefault(reading.target, []).append(reading)
+            if not is_inbox(reading):
+                by_target.setdefault(reading.target, []).append(reading)
         findings: list[Finding] = []
         gone: list[Labels] = []
         links: list[Finding] = []
         by_driver: list[dict[str, object]] = []
+        near: dict[str, list[Finding]] = {HOST: findings}  # what alerts of others are held against
         # A recording without GPUs says nothing of any; a host that is watched has its census.
         if HOST in self.watches and by_target[HOST]:
             host = [*by_target[HOST], self._down(by_target)]
@@ -102,10 +107,14 @@ class Assessor:
             told = [Reading("targets", target, facts={"held": by_driver})] if by_driver else []
             judged, vanished = watch.step([*own, *told] if watch.here else own, now)
             up = any(reading.samples for reading in own)  # then silence is a probe's own
-            findings += [blind(reading) for reading in own if reading.answered or up]
-            findings += diagnose(judged, of_target(links, [*own, *told]) if watch.here else ())
+            its_links = of_target(links, [*own, *told]) if watch.here else []
+            its = [blind(reading) for reading in own if reading.answered or up]
+            its += diagnose(judged, its_links)
+            findings += its
+            near[target] = its + its_links
             gone += vanished
         changes = self.book.step(findings, now, gone)
+        self.received = step(self.received, arrived(readings), near, now)
         return Report(
             self.host,
             self.version,
@@ -117,6 +126,7 @@ class Assessor:
             self.book.paused(now),
             self.labels,
             skew,
+            self.received,
         )
 
     def _down(self, by_target: Mapping[str, Sequence[Reading]]) -> Reading:
@@ -140,7 +150,7 @@ class Assessor:
 
     def take_over(self, old: Assessor) -> None:
         """Carry on after a reload: histories, states, alerts and pauses of targets that remain."""
-        self.book = old.book
+        self.book, self.received = old.book, old.received
         for target, watch in self.watches.items():
             before = old.watches.get(target)
             if before is not None:

@@ -58,13 +58,16 @@ class Totals:
     What the daemon counts of itself since it started.
 
     `notifications` is by (sink, instance, result); `reload_at` the Unix seconds of the last
-    configuration that was taken, 0 for never.
+    configuration that was taken, 0 for never. `durable`: what is remembered is on disk.
+    `waiting` are the notices that each webhook has not taken yet.
     """
 
     rounds: int = 0
     notifications: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     reload_ok: bool = True
     reload_at: float = 0.0
+    durable: bool = True
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 def expose(report: Report | None, totals: Totals, version: str) -> bytes:
@@ -123,6 +126,18 @@ def _own(totals: Totals, version: str) -> Iterator[Family]:
         {(): totals.reload_at},
     )
     yield counter("watchdog_rounds", "Rounds finished since the start.", (), {(): totals.rounds})
+    yield gauge(
+        "watchdog_store_durable",
+        "1 while alerts and what was learned are kept on disk, 0 while in memory alone.",
+        (),
+        {(): float(totals.durable)},
+    )
+    yield gauge(
+        "watchdog_notices_waiting",
+        "Changes of alerts that a webhook has not taken yet.",
+        ("destination",),
+        {(name,): float(count) for name, count in totals.waiting.items()},
+    )
     # Not `instance`: that label is the scrape's own, and Prometheus would rename ours.
     yield counter(
         "watchdog_notifications",

@@ -91,7 +91,9 @@ class Window:
 
 
 @dataclass(slots=True)
-class _Past:
+class Past:
+    """The last reading of one subject: all that the next one is compared with."""
+
     at: float
     levels: dict[str, float]  # the last value of every series of this life
     newest: dict[str, float]  # those of the last page alone
@@ -113,7 +115,7 @@ class History:
     target: str
     profile: Profile = NOTHING_DECLARED
     gap_after: float = float("inf")
-    _past: dict[Labels, _Past] = field(default_factory=dict)
+    past: dict[Labels, Past] = field(default_factory=dict)
     _read_at: float | None = None
     _batches: list[tuple[Sample, ...]] = field(default_factory=list)
     _groups: Groups = field(default_factory=dict)
@@ -127,8 +129,8 @@ class History:
         census = self.target == HOST and any("gpus" in r.facts for r in readings)
         if groups or census:  # another probe's failure makes no page unread
             self._read_at = now
-        if len(groups) < len(self._past):
-            for about, past in self._past.items():
+        if len(groups) < len(self.past):
+            for about, past in self.past.items():
                 past.missed = past.missed or about not in groups
         own = groups.get(self.subject, {})
         start = own.get(s.PROCESS_START)
@@ -180,26 +182,26 @@ class History:
         """Forget and return the subjects that pages of the last hour no longer have."""
         if self._read_at != now:
             return []  # blind: an unread page is no evidence that anything has gone
-        old = [about for about, past in self._past.items() if now - past.at > GONE_AFTER]
+        old = [about for about, past in self.past.items() if now - past.at > GONE_AFTER]
         for about in old:
-            del self._past[about]
+            del self.past[about]
         return old
 
     def subjects(self) -> set[Labels]:
         """Return the subjects that are known, and the target itself."""
-        return {self.subject, *self._past}
+        return {self.subject, *self.past}
 
     def __len__(self) -> int:
         """Count the known subjects."""
-        return len(self._past)
+        return len(self.past)
 
     def _window(
         self, subject: Labels, levels: dict[str, float], start: float | None, now: float
     ) -> Window:
-        past = self._past.get(subject)
+        past = self.past.get(subject)
         if past is None or (not levels and not past.levels):
             if levels:
-                self._past[subject] = _Past(now, levels, levels, (start, levels.get(s.CREATED)))
+                self.past[subject] = Past(now, levels, levels, (start, levels.get(s.CREATED)))
             return Window(subject, now, levels=levels, profile=self.profile)
         if not levels:
             return Window(subject, now, levels=past.levels, profile=self.profile, gap=True)
@@ -207,7 +209,7 @@ class History:
         same = levels is past.newest
         grown = _NOTHING if same else _growth(past.levels, levels)
         if grown is None or now <= past.at or not _same_life(birth, past.birth):
-            self._past[subject] = _Past(now, levels, levels, birth)
+            self.past[subject] = Past(now, levels, levels, birth)
             return Window(subject, now, levels=levels, profile=self.profile, reset=True)
         seconds, before = now - past.at, past.levels
         gap = past.missed or seconds > self.gap_after
@@ -218,8 +220,8 @@ class History:
         return Window(subject, now, seconds, grown, levels, before, gap=gap, profile=self.profile)
 
     def _bound(self) -> None:
-        while len(self._past) > MOST_SUBJECTS:
-            del self._past[min(self._past, key=lambda about: self._past[about].at)]
+        while len(self.past) > MOST_SUBJECTS:
+            del self.past[min(self.past, key=lambda about: self.past[about].at)]
 
 
 @lru_cache(maxsize=64)

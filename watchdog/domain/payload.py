@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from watchdog.domain.alert import RETAIN, TEST_ALERT, Alert, State
 from watchdog.domain.finding import Argument
-from watchdog.domain.report import RUNBOOK, Report
+from watchdog.domain.received import explained
+from watchdog.domain.report import RUNBOOK, Report, rfc3339
 
 RESEND: Final = 60.0
 """Seconds after which a firing alert is told again."""
@@ -19,6 +20,9 @@ FACTOR: Final = 4
 TEST_LASTS: Final = 300.0
 """Seconds after which a test alert ends by itself."""
 
+MOST_EXPLAINED: Final = 3
+"""How many alerts of others one of ours names."""
+
 MOST_LABEL: Final = 512
 MOST_SUMMARY: Final = 1024
 MOST_TEXT: Final = 8192
@@ -27,23 +31,42 @@ MOST_TEXT: Final = 8192
 _ODD = re.compile(r"[^a-zA-Z0-9_]")
 
 
-def lately(report: Report) -> list[Alert]:
-    """Return the alerts to tell: those that fire, after those resolved in the last 15 minutes."""
-    resolved = [alert for alert in report.alerts if _resolved_lately(alert, report.now)]
-    return resolved + [alert for alert in report.alerts if alert.state is State.FIRING]
+class Told(NamedTuple):
+    """
+    One alert as Alertmanager reads it, but for its times, which are on the report's timeline.
+
+    `state` changes with what must be told at once.
+    """
+
+    state: str
+    body: dict[str, Any]
+    starts: float
+    ends: float
+
+    def stamped(self, offset: float) -> dict[str, Any]:
+        """Return it with times; `offset` seconds added to the timeline give the reader's clock."""
+        return self.body | {
+            "startsAt": rfc3339(self.starts + offset),
+            "endsAt": rfc3339(self.ends + offset),
+        }
 
 
 def payload(
-    report: Report, interval: float = 15.0, runbook: str = RUNBOOK, generator: str = ""
-) -> list[dict[str, Any]]:
+    report: Report,
+    every: float = RESEND,
+    runbook: str = RUNBOOK,
+    generator: str = "",
+) -> list[Told]:
     """
-    Tell every alert of `lately`, in its order.
+    Tell the alerts resolved in the last 15 minutes, then those that fire.
 
-    `interval` between rounds in seconds; `runbook` a URL with `{alertname}` in it; `generator` the
-    absolute URL of our own port, "" for none.
+    `every` so many seconds a firing one is told again; `runbook` a URL with `{alertname}` in it;
+    `generator` the absolute URL of our own port, "" for none.
     """
     source = {"generatorURL": generator} if generator else {}
-    return [_alert(alert, report, interval, runbook) | source for alert in lately(report)]
+    resolved = [alert for alert in report.alerts if _resolved_lately(alert, report.now)]
+    firing = [alert for alert in report.alerts if alert.state is State.FIRING]
+    return [_told(alert, report, every, runbook, source) for alert in resolved + firing]
 
 
 def _resolved_lately(alert: Alert, now: float) -> bool:
@@ -54,26 +77,28 @@ def _resolved_lately(alert: Alert, now: float) -> bool:
     )
 
 
-def _alert(alert: Alert, report: Report, interval: float, runbook: str) -> dict[str, Any]:
+def _told(alert: Alert, report: Report, every: float, runbook: str, source: dict[str, str]) -> Told:
     starts = report.now if alert.fired_at is None else alert.fired_at
-    return {
-        "labels": _labels(alert, report),
-        "annotations": _annotations(alert, runbook),
-        "startsAt": report.wall(starts),
+    labels, explains = labels_of(alert, report), _explains(alert, report)
+    said = annotations_of(alert, runbook) | explains
+    return Told(
+        f"{alert.state.value} {alert.fired_at} {alert.resolved_at} {explains.get('explains', '')}",
+        {"labels": labels, "annotations": said} | source,
+        starts,
         # A resolved alert may seem to end before it began once a clock was stepped: a 400.
-        "endsAt": report.wall(max(starts, _ends(alert, report.now, interval))),
-    }
+        max(starts, _ends(alert, report.now, every)),
+    )
 
 
-def _ends(alert: Alert, now: float, interval: float) -> float:
+def _ends(alert: Alert, now: float, every: float) -> float:
     if alert.state is State.RESOLVED and alert.resolved_at is not None:
         return alert.resolved_at
     if alert.finding.alertname == TEST_ALERT:
         return (now if alert.fired_at is None else alert.fired_at) + TEST_LASTS
-    return now + FACTOR * max(interval, RESEND)
+    return now + FACTOR * every
 
 
-def _labels(alert: Alert, report: Report) -> dict[str, str]:
+def labels_of(alert: Alert, report: Report) -> dict[str, str]:
     """Identity: ours beat the subject's, and the subject's beat the configured ones."""
     pairs = {
         **dict(report.labels),
@@ -82,18 +107,31 @@ def _labels(alert: Alert, report: Report) -> dict[str, str]:
         "severity": alert.severity,
         "alertname": alert.finding.alertname,
     }
-    return {_name(name): _cut(str(value), MOST_LABEL) for name, value in pairs.items() if value}
+    return {_name(name): cut(str(value), MOST_LABEL) for name, value in pairs.items() if value}
 
 
-def _annotations(alert: Alert, runbook: str) -> dict[str, str]:
+def annotations_of(alert: Alert, runbook: str) -> dict[str, str]:
+    """What the finding argues, each part bounded; `runbook` a URL with `{alertname}` in it."""
     argument = alert.finding.argument
     said = {
-        "summary": _cut(argument.summary, MOST_SUMMARY),
-        "description": _cut(_description(argument), MOST_TEXT),
-        "next_step": _cut(argument.next_step, MOST_SUMMARY),
+        "summary": cut(argument.summary, MOST_SUMMARY),
+        "description": cut(_description(argument), MOST_TEXT),
+        "next_step": cut(argument.next_step, MOST_SUMMARY),
         "runbook_url": runbook.format(alertname=alert.finding.alertname),
     }
     return {name: text for name, text in said.items() if text}
+
+
+def _explains(alert: Alert, report: Report) -> dict[str, str]:
+    """Name the alerts of others that arrived and that this one may explain; none once it ended."""
+    firing = alert.state is State.FIRING
+    told = explained(report.received, alert.finding) if firing else []
+    names = [
+        f"{one.alertname} (received {report.wall(one.received_at)} from Alertmanager)"
+        for one in told[:MOST_EXPLAINED]
+    ]
+    more = [f"{len(told) - len(names)} more"] if len(told) > len(names) else []
+    return {"explains": cut(", ".join(names + more), MOST_SUMMARY)} if names else {}
 
 
 def _description(argument: Argument) -> str:
@@ -131,7 +169,7 @@ def _name(name: str) -> str:
     return f"_{name}" if name[:1].isdecimal() else name
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int) -> str:
     """Bound a text; half a surrogate pair cannot be sent, so it is replaced."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from watchdog.domain.alert import Alert, Change
 from watchdog.domain.finding import Finding, Verdict, worst
+from watchdog.domain.received import Received
 from watchdog.domain.sample import Labels, Reading
 
 PRODUCT = "serving-watchdog"
@@ -35,7 +36,8 @@ class Report:
 
     Times inside are on the round's own timeline, which no clock step bends; `skew` seconds
     added give the wall clock's time. `alerts` are the firing ones and the lately resolved;
-    `paused` says until when (timeline) each paused target is not alerted.
+    `paused` says until when (timeline) each paused target is not alerted. `received` are alerts
+    of other programs that name us, with what was seen here, newest first.
     """
 
     host: str
@@ -48,6 +50,7 @@ class Report:
     paused: Mapping[str, float] = field(default_factory=dict)
     labels: Labels = ()
     skew: float = 0.0
+    received: tuple[Received, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -82,6 +85,7 @@ def as_json(report: Report, runbook: str = RUNBOOK) -> dict[str, Any]:
         "findings": [finding_as_json(f, runbook) for f in report.findings],
         "alerts": [_alert(a, report) for a in report.alerts],
         "paused": {target: report.wall(until) for target, until in report.paused.items()},
+        "received": [_received(one, report) for one in report.received],
     }
 
 
@@ -127,4 +131,20 @@ def _alert(alert: Alert, report: Report) -> dict[str, Any]:
         "fired_at": None if alert.fired_at is None else report.wall(alert.fired_at),
         "resolved_at": None if alert.resolved_at is None else report.wall(alert.resolved_at),
         "summary": alert.finding.argument.summary,
+    }
+
+
+def _received(one: Received, report: Report) -> dict[str, Any]:
+    return {
+        "alertname": one.alertname,
+        "status": one.status,
+        "target": one.target,
+        "labels": dict(one.labels),
+        "summary": one.summary,
+        "fingerprint": one.fingerprint,
+        "starts_at": one.starts_at,
+        "received_at": report.wall(one.received_at),
+        "ended_at": None if one.ended_at is None else report.wall(one.ended_at),
+        "diagnosed_at": report.wall(one.diagnosed_at),
+        "diagnosis": list(one.diagnosis),
     }

@@ -18,6 +18,7 @@ from typing import Any
 
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
+from watchdog.probes.inbox import Inbox
 from watchdog.probes.launch import Launch
 from watchdog.probes.nvml import Nvml
 from watchdog.probes.pcie_sysfs import PcieSysfs
@@ -29,6 +30,7 @@ PROBES: Mapping[str, Callable[..., Any]] = {
     "nvml": Nvml,
     "gpu_memory": GpuMemory,
     "launch": Launch,
+    "inbox": Inbox,
     "vllm_metrics": VllmMetrics,
 }
 """Every probe by its name in reports."""

@@ -9,7 +9,7 @@ Delivery, not an exception. To add one, write the file and its test, and name it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from watchdog.domain.alert import TEST_ALERT, Alert, Change, Signal, State
 from watchdog.domain.finding import Argument, Finding, Verdict
@@ -17,6 +17,9 @@ from watchdog.domain.report import Delivery, Report
 from watchdog.domain.sample import Labels, labels
 from watchdog.sinks.alertmanager import AlertmanagerSink
 from watchdog.sinks.log import Log
+from watchdog.sinks.ping import Ping
+from watchdog.sinks.textfile import Textfile
+from watchdog.sinks.webhook import WebhookSink
 
 
 class Sink(Protocol):
@@ -35,6 +38,9 @@ class Sink(Protocol):
 SINKS: Mapping[str, Callable[..., Any]] = {
     "log": Log,
     "alertmanager": AlertmanagerSink,
+    "webhook": WebhookSink,
+    "textfile": Textfile,
+    "ping": Ping,
 }
 
 
@@ -58,9 +64,17 @@ def test_report(host: str, version: str, now: float, configured: Labels) -> Repo
     )  # fmt: skip
 
 
+EACH: Final = frozenset({"webhook"})
+"""Sinks whose every place must be told; of the others one instance that took it is enough."""
+
+
+def untold(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    """Return those that failed where nothing else got through in their place."""
+    told = list(deliveries)
+    enough = {delivery.sink for delivery in told if delivery.ok} - EACH
+    return [delivery for delivery in told if not delivery.ok and delivery.sink not in enough]
+
+
 def undelivered(deliveries: Iterable[Delivery]) -> list[str]:
-    """Name the sinks of which no instance took what it was sent: one that did is enough."""
-    took: dict[str, bool] = {}
-    for delivery in deliveries:
-        took[delivery.sink] = took.get(delivery.sink, False) or delivery.ok
-    return [sink for sink, ok in took.items() if not ok]
+    """Name the sinks that could not tell everybody who must be told."""
+    return list(dict.fromkeys(delivery.sink for delivery in untold(deliveries)))

@@ -1,0 +1,93 @@
+"""Settings to a watchdog: what is configured is there, and where a secret address is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from watchdog.board import Board
+from watchdog.build import address_of, destinations_of, marks_of, sinks_of
+from watchdog.clock import Clock
+from watchdog.errors import ConfigError
+from watchdog.settings import PingSettings, Settings, WebhookSettings
+from watchdog.store import Store
+
+
+def settings_of(**alerting: object) -> Settings:
+    return Settings.model_validate({"alerting": alerting})
+
+
+def names(settings: Settings, tmp_path: Path) -> list[str]:
+    sinks = sinks_of(settings, Store(tmp_path / "unopened"), Board(), Clock())
+    return [sink.name for sink in sinks]
+
+
+def test_without_places_alerts_go_to_the_log_alone(tmp_path: Path) -> None:
+    assert names(settings_of(), tmp_path) == ["log"]
+
+
+def test_each_place_that_is_configured_is_told(tmp_path: Path) -> None:
+    settings = settings_of(
+        alertmanagers=[{"url": "http://127.0.0.1:1"}],
+        webhooks=[{"url": "http://127.0.0.1:2/hook"}],
+        textfile="/tmp/x.prom",
+        ping={"url": "http://127.0.0.1:3/ping"},
+    )
+    assert names(settings, tmp_path) == ["log", "alertmanager", "webhook", "textfile", "ping"]
+    assert destinations_of(settings) == ["127.0.0.1:2"]
+
+
+def test_a_secret_address_is_read_from_its_file_query_and_all(tmp_path: Path) -> None:
+    file = tmp_path / "hook.url"
+    file.write_text("https://chat.example/hook?key=abc\n")
+    assert address_of(WebhookSettings(url_file=str(file))) == "https://chat.example/hook?key=abc"
+
+
+def test_a_secret_address_may_stand_in_systemds_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    (tmp_path / "ping").write_text("https://hc.example/uuid")
+    part = PingSettings(url_file="$CREDENTIALS_DIRECTORY/ping")
+    assert address_of(part) == "https://hc.example/uuid"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "no such file or directory"),
+        ("", "names no host|must begin with"),
+        ("http://a\nhttp://b", "alone|more than one"),
+        ("http://a/?x=1\nhttp://b", "more than one"),
+        ("ftp://a", "must begin with"),
+    ],
+)
+def test_a_file_without_an_address_is_a_fault_of_the_configuration(
+    tmp_path: Path, content: str | None, why: str
+) -> None:
+    file = tmp_path / "hook.url"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigError, match=why) as refused:
+        address_of(WebhookSettings(url_file=str(file)))
+    assert str(file) in refused.value.faults[0]
+
+
+def test_the_curve_is_held_against_the_floor_and_against_what_is_declared() -> None:
+    settings = Settings.model_validate(
+        {
+            "targets": [
+                {"url": "http://a:1", "name": "told", "expect": {"acceptance_length": 3.0}},
+                {
+                    "url": "http://a:2",
+                    "name": "not",
+                    "checks": {"acceptance_length": {"floor": 0.3}},
+                },
+            ]
+        }
+    )
+    assert marks_of(settings, "told") == [
+        ("dead drafter", 1.2), ("declared", 3.0), ("degraded below 80% of it", pytest.approx(2.4)),
+    ]  # fmt: skip
+    assert marks_of(settings, "not") == [("dead drafter", 1.3)]

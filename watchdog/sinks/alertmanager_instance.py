@@ -1,0 +1,240 @@
+"""
+One instance of Alertmanager: what it was told, what is due, and the thread that tells it.
+
+It hears of every change at once, of all alerts each minute, and of everything anew after it did
+not answer. Alerts are sent in batches; if one batch is refused, each of its alerts goes alone,
+because one that is refused must not mute the rest.
+
+It judges times by its own clock, not by ours. So they are stamped in its clock, as the dates of
+its answers tell it; where it has not answered lately, it is asked with an empty batch before.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from watchdog.domain.other_clock import TOLERATED, OtherClock
+from watchdog.domain.payload import Told
+from watchdog.domain.report import Delivery
+from watchdog.errors import NoAnswer, ProbeError
+from watchdog.fetch import Access, Fetcher
+
+log = structlog.get_logger("watchdog.sinks.alertmanager")
+
+NAME: Final = "alertmanager"
+BATCH: Final = 64
+PATH: Final = "/api/v2/alerts"
+MOST_ANSWER: Final = 64 * 1024  # bytes
+MOST_WORDS: Final = 200  # characters of an answer that are repeated
+
+ABOUT_US: Final = frozenset({401, 404, 405, 407, 408, 410, 415, 429})
+"""Answers about the sender or the place, whatever the body: sent alone, alerts get the same."""
+
+GRACE: Final = 0.5
+"""Seconds that a send has after its deadline, to fail by itself with a better sentence."""
+
+
+class Last(NamedTuple):
+    """The state told last, "" if it must be told anew, and when, on the report's timeline."""
+
+    state: str
+    at: float
+
+
+NEVER: Final = Last("", 0.0)
+
+
+class Moment(NamedTuple):
+    """When a send began: on the report's timeline, its wall clock's skew, and monotonic."""
+
+    now: float
+    skew: float
+    began: float
+
+    def timeline(self) -> float:
+        """Return the present moment on the report's timeline."""
+        return self.now + time.monotonic() - self.began
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a POST came to; status 0: no answer, and the alerts may have arrived or not."""
+
+    status: int
+    words: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def refused(self) -> bool:
+        """Refused for what the body says."""
+        return 400 <= self.status < 500 and self.status not in ABOUT_US
+
+
+@dataclass
+class Tally:
+    """What came of one send to one instance; `trouble` is the first answer that was not good."""
+
+    due: int = 0
+    taken: int = 0
+    trouble: str = ""
+
+    def deliveries(self, instance: str) -> list[Delivery]:
+        """Say what was taken, and what was not and why."""
+        told, failed = [], self.due - self.taken
+        if self.taken:
+            told.append(Delivery(NAME, instance, ok=True, detail="taken", count=self.taken))
+        if failed:
+            detail = self.trouble or "no answer in time"
+            told.append(Delivery(NAME, instance, ok=False, detail=detail, count=failed))
+        return told
+
+
+class Alertmanager:
+    """One instance. `timeout`: seconds that everything sent in one round may take."""
+
+    def __init__(self, url: str, access: Access | None = None, timeout: float = 10.0) -> None:
+        self.url = url
+        self.timeout = timeout
+        self._fetcher = Fetcher(url, access or Access())
+        self._thread: threading.Thread | None = None
+        self._tally = Tally()
+        # Of these the thread takes care while it runs.
+        self._last: dict[str, Last] = {}  # by identity
+        self._moment = Moment(0.0, 0.0, 0.0)
+        self._clock = OtherClock()
+        self._ahead = 0.0  # seconds that our clock was said to be ahead of its clock
+
+    @property
+    def busy(self) -> bool:
+        """Whether a send is still on its way."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, alerts: Sequence[Told], moment: Moment, resend: float, deadline: float) -> bool:
+        """Begin to send what is due; False if nothing is, or the last send still hangs."""
+        if self.busy:
+            return False
+        known = {_identity(told): told for told in alerts}
+        self._last = {key: last for key, last in self._last.items() if key in known}
+        due = {k: told for k, told in known.items() if self._is_due(k, told, moment.now, resend)}
+        if not due:
+            return False
+        self._tally = Tally(len(due))
+        self._moment = moment
+        deadline = min(deadline, time.monotonic() + self.timeout)
+        self._thread = threading.Thread(
+            target=self._send, args=(due, deadline), name=f"send-{self.url}", daemon=True
+        )
+        self._thread.start()
+        return True
+
+    def deliveries(self, deadline: float) -> list[Delivery]:
+        """Wait for the send that was started, and say what came of it."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, deadline - time.monotonic()) + GRACE)
+        if self.busy:
+            self.close()
+        return self._tally.deliveries(self._fetcher.shown)
+
+    def close(self) -> None:
+        """Break what blocks."""
+        self._fetcher.close()
+
+    def _is_due(self, key: str, told: Told, now: float, resend: float) -> bool:
+        last = self._last.get(key, NEVER)
+        return last.state != told.state or not 0 <= now - last.at < resend
+
+    def _send(self, due: dict[str, Told], deadline: float) -> None:
+        """Send in batches, what was told longest ago first: a short deadline starves nobody."""
+        keys = sorted(due, key=lambda key: self._last.get(key, NEVER).at)
+        try:
+            if self._clock.must_ask(self._moment.now, self._moment.skew):
+                asked = self._post([], deadline)
+                if not asked.status:
+                    self._tally.trouble = asked.words
+                    return
+            for i in range(0, len(keys), BATCH):
+                if not self._send_batch({k: due[k] for k in keys[i : i + BATCH]}, deadline):
+                    return
+        except Exception as bug:
+            log.exception("sending crashed", to=self.url)
+            trouble = f"our own fault, please report it: {type(bug).__name__}: {bug}"
+            self._tally.trouble = self._tally.trouble or trouble
+
+    def _send_batch(self, batch: dict[str, Told], deadline: float) -> bool:
+        """Send; False where the rest need not be tried in this round."""
+        answer = self._tell(list(batch.values()), deadline)
+        if answer.refused and len(batch) > 1:
+            return all(self._send_batch({key: told}, deadline) for key, told in batch.items())
+        if answer.ok or answer.refused:
+            # What was refused is remembered too: unchanged, it comes again at the next resend only.
+            now = self._moment.now
+            self._last |= {key: Last(told.state, now) for key, told in batch.items()}
+        if answer.ok:
+            self._tally.taken += len(batch)
+            return True
+        which = [told.body["labels"]["alertname"] + ": " for told in batch.values()]
+        self._tally.trouble = self._tally.trouble or which[0] * answer.refused + answer.words
+        return answer.refused or answer.status >= 500
+
+    def _tell(self, alerts: Sequence[Told], deadline: float) -> Answer:
+        """Send in its clock; once more where its answer shows that its clock was another."""
+        offset = self._clock.offset(self._moment.skew)
+        answer = self._post([told.stamped(offset) for told in alerts], deadline)
+        bounds = self._clock.bounds
+        if not answer.ok or bounds is None or bounds.allows(offset):
+            return answer
+        offset = self._clock.offset(self._moment.skew)
+        return self._post([told.stamped(offset) for told in alerts], deadline)
+
+    def _post(self, alerts: Sequence[dict[str, Any]], deadline: float) -> Answer:
+        asked = self._moment.timeline()
+        try:
+            page = self._fetcher.post(PATH, json.dumps(alerts).encode(), deadline, MOST_ANSWER)
+        except NoAnswer as error:
+            # It may come back with an empty memory: tell it everything anew.
+            self._last = {key: last._replace(state="") for key, last in self._last.items()}
+            return Answer(0, str(error))
+        except ProbeError as error:
+            return Answer(0, str(error))
+        self._learn(page.headers.get("Date", ""), asked)
+        return Answer(page.status, f"answered {page.status} {_words(page.body)}".rstrip())
+
+    def _learn(self, date: str, asked: float) -> None:
+        """Learn what its clock shows, and say so when that changed enough to matter."""
+        skew = self._moment.skew
+        self._clock.learn(date, asked, self._moment.timeline(), skew)
+        ahead = self._clock.ahead(skew)
+        if abs(ahead - self._ahead) >= TOLERATED:
+            self._ahead = ahead
+            log.warning(_clocks(ahead, self._fetcher.shown))
+
+
+def _identity(told: Told) -> str:
+    """Labels alone make an alert the same to Alertmanager."""
+    return json.dumps(told.body["labels"], sort_keys=True)
+
+
+def _clocks(ahead: float, shown: str) -> str:
+    """Say how our clock stands to an instance's. Which one is wrong, we cannot know."""
+    if abs(ahead) < TOLERATED:
+        return f"this host's clock agrees again with the one of Alertmanager at {shown}"
+    return (
+        f"this host's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} "
+        f"Alertmanager at {shown}: alerts are stamped in its time; "
+        "mend the clock that is wrong: timedatectl"
+    )
+
+
+def _words(body: bytes) -> str:
+    text = body.decode("utf-8", "replace").strip()
+    return "".join(c if c.isprintable() else " " for c in text)[:MOST_WORDS]
