@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import socket
 import ssl
 import subprocess
@@ -379,3 +380,14 @@ def test_close_breaks_a_tls_handshake():
         fetcher.close()
         thread.join(10)
         assert not thread.is_alive()
+
+
+def test_a_fetcher_that_nobody_has_any_more_leaves_nothing_behind():
+    """The daemon makes new ones at each reload, and runs for years."""
+    with HostileServer(says(b"x")) as server:
+        for _ in range(20):
+            get(server.url)
+    gc.collect()
+    kinds = {type(thing).__name__ for thing in gc.get_objects()}
+    assert "HostileServer" in kinds
+    assert kinds.isdisjoint({"LineAdapter", "_Pools"})

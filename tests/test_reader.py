@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from watchdog.domain.sample import HOST, Facts, Reading
 from watchdog.errors import NoAnswer, NotUnderstood
-from watchdog.reader import Reader, Readers
+from watchdog.reader import GRACE, Readers
 
 
 @dataclass
@@ -64,6 +64,23 @@ def test_a_probe_that_hangs_stalls_only_its_own_reading() -> None:
     release.set()
 
 
+def test_many_probes_that_hang_cost_a_round_no_more_than_one() -> None:
+    release = threading.Event()
+
+    def hangs(_: Facts) -> Reading:
+        release.wait(20)
+        return Reading("fake", "stuck")
+
+    many = [Fake(hangs, f"stuck{i}") for i in range(20)]
+    began = time.monotonic()
+    readings = Readers([*many, Fake(well)]).read_all(0.2)
+
+    assert time.monotonic() - began < 0.2 + 2 * GRACE + 1
+    assert [reading.error is None for reading in readings] == [False] * 20 + [True]
+    assert all(probe.closed.is_set() for probe in many)
+    release.set()
+
+
 def test_no_second_thread_is_piled_on_a_probe_that_hangs() -> None:
     release, calls = threading.Event(), []
 
@@ -88,11 +105,8 @@ def test_a_probe_is_closed_at_the_deadline_and_its_reading_is_then_taken() -> No
         raise NoAnswer("broken off at the deadline")
 
     probe.does = until_closed
-    reader = Reader(probe)
-    deadline = time.monotonic() + 0.1
-    reader.start({}, deadline)
 
-    reading = reader.result(deadline)
+    [reading] = Readers([probe]).read_all(0.1)
 
     assert reading.error == "broken off at the deadline"
 

@@ -17,7 +17,8 @@ from watchdog.domain.notice import Notice
 from watchdog.domain.sample import labels
 from watchdog.domain.trace import Point
 from watchdog.errors import CommandError
-from watchdog.store import KEEP, Store
+from watchdog.store import Store
+from watchdog.store_tables import KEEP
 
 ENGINE = labels(target="qwen", engine="0", model_name="m")
 ROWS = {"a": {"x": 1.5}, "b": [1, None, "é"]}
@@ -78,8 +79,8 @@ def test_a_killed_process_leaves_whole_rounds_and_frees_the_directory(path: Path
         "import os, sys; from pathlib import Path; from watchdog.store import Store\n"
         "store = Store(Path(sys.argv[1])); store.open()\n"
         "store.save([('a', 1), ('b', 1)])\n"
-        "store._db.execute('BEGIN IMMEDIATE')\n"
-        "store._db.execute(\"UPDATE kept SET body = '2' WHERE name = 'a'\")\n"
+        "store._tables.db.execute('BEGIN IMMEDIATE')\n"
+        "store._tables.db.execute(\"UPDATE kept SET body = '2' WHERE name = 'a'\")\n"
         "os.kill(os.getpid(), 9)\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
@@ -146,7 +147,7 @@ def test_the_same_notice_is_put_once(path: Path) -> None:
 def test_beyond_the_bound_the_oldest_notices_go_and_are_counted(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchdog.store.MOST_WAITING", 3)
+    monkeypatch.setattr("watchdog.store_tables.MOST_WAITING", 3)
     store, _ = opened(path)
     store.save([], [notice(f"k{i}") for i in range(3)], ["one"])
     assert (store.waiting("one"), store.dropped) == (3, 0)
@@ -191,7 +192,7 @@ def test_stretches_older_than_a_month_go(path: Path) -> None:
 def test_beyond_the_bound_the_oldest_stretches_go(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watchdog.store.MOST_STRETCHES", 10)
+    monkeypatch.setattr("watchdog.store_tables.MOST_STRETCHES", 10)
     store, _ = opened(path)
     for i in range(13):
         store.save([], stretches=[(ENGINE, Point(float(i)))], now=float(i))
@@ -277,10 +278,10 @@ def test_another_programs_database_is_set_aside_whole(path: Path) -> None:
 def test_a_file_that_rots_while_in_use_is_set_aside_and_written_anew(path: Path) -> None:
     store, _ = opened(path)
     store.save(ROWS.items(), [notice("k1")], ["one"])
-    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store._tables.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with path.open("r+b") as file:
         file.write(b"\0" * path.stat().st_size)
-    store._db.execute("PRAGMA cache_size = 0")
+    store._tables.db.execute("PRAGMA cache_size = 0")
     for i in range(3):
         store.save({**ROWS, "c": i}.items())
     assert aside(path, "corrupt")

@@ -45,9 +45,9 @@ class Board:
     if there was a pause, change the alert book. `traces` are the last 24 hours of each engine,
     `marks(target)` the lines that its acceptance length is held against, `notes` sentences about
     troubles of our own, `age` the seconds since the last round finished. `succeeded` says when
-    (timeline) each probe of a target and slot last brought something home;
-    `interval` is the real seconds between two rounds. `durable` says whether what is remembered is on
-    disk, `waiting` how many notices each webhook has not taken yet.
+    (timeline) each probe of a target and slot last brought something home; `interval` is the real
+    seconds between two rounds. `durable` says whether what is remembered is on disk, `waiting`
+    how many notices each webhook has not taken yet.
     `take` queues a payload of Alertmanager and has a round begin (see probes/inbox.py); whoever
     posts one shows the token of `webhook_token_file`.
     """

@@ -15,6 +15,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,8 @@ class _Pools(urllib3.PoolManager):
     def _new_pool(self, scheme: str, *args: Any, **kw: Any) -> Any:
         pool: Any = super()._new_pool(scheme, *args, **kw)
         kind = _HttpsConnection if scheme == "https" else _HttpConnection
-        pool.ConnectionCls = functools.partial(kind, owner=self._owner)
+        # urllib3 keeps each pool's queue until the process ends, and what it refers to with it.
+        pool.ConnectionCls = functools.partial(kind, owner=weakref.proxy(self._owner))
         return pool
 
 

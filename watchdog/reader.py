@@ -91,11 +91,13 @@ class Reader:
         self._idle.clear()
         self._jobs.put((known, deadline))
 
-    def result(self, deadline: float) -> Reading:
-        """Wait until the deadline; past it close the probe and call the source silent."""
-        if not self._idle.wait(max(0.0, deadline - time.monotonic()) + GRACE):
-            self.probe.close()
-        if not self._idle.wait(GRACE):
+    def has_ended(self, by: float) -> bool:
+        """Wait until then, in monotonic seconds; whether it has been read."""
+        return self._idle.wait(max(0.0, by - time.monotonic()))
+
+    def result(self) -> Reading:
+        """Return what was read; a source that is still being read is called silent."""
+        if not self._idle.is_set():
             stuck = time.monotonic() - self._began
             return self._failed(f"still reading after {stuck:.0f} s", answered=False)
         return self._reading
@@ -161,9 +163,15 @@ class Readers:
         return readings
 
     def _read(self, readers: Sequence[Reader], deadline: float) -> list[Reading]:
+        """Read side by side. What is late is closed, and has one more moment, all together."""
         for reader in readers:
             reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
-        return [reader.result(deadline) for reader in readers]
+        late = [reader for reader in readers if not reader.has_ended(deadline + GRACE)]
+        for reader in late:
+            reader.probe.close()
+        for reader in late:
+            reader.has_ended(deadline + 2 * GRACE)
+        return [reader.result() for reader in readers]
 
     def _renew(self, probes: Sequence[Probe]) -> list[Reader]:
         """Let go of readers of GPUs that are no more where they were; return the new ones."""
