@@ -53,7 +53,7 @@ def lines(outcome: Outcome) -> list[str]:
             f"{name}: {count} keys, {outcome.again[name]} repeated, {outcome.refused[name]} refused"
             for name, count in outcome.keys.items()
         ),
-        f"Alertmanager: {outcome.notified} notifications",
+        f"Alertmanager: {outcome.notified} notifications; {outcome.flaps} flaps between its looks",
         *(outcome.deviations or ["no deviation"]),
     ]
 

@@ -72,3 +72,23 @@ def test_a_probe_that_is_gone_is_forgotten() -> None:
     board.show(read(100.0))
     board.show(Report("gpu-1", "0", 115.0))
     assert board.succeeded == {}
+
+
+def test_every_place_is_counted_from_0_on_and_one_that_is_gone_no_more() -> None:
+    board = Board()
+    board.configured([("webhook", "a"), ("webhook", "b")])
+    board.count(delivery("webhook", "a", ok=True))
+    assert board.totals().notifications == {
+        ("webhook", "a", "ok"): 1, ("webhook", "a", "failed"): 0,
+        ("webhook", "b", "ok"): 0, ("webhook", "b", "failed"): 0,
+    }  # fmt: skip
+    board.configured([("webhook", "a")])
+    assert board.totals().notifications == {
+        ("webhook", "a", "ok"): 1, ("webhook", "a", "failed"): 0,
+    }  # fmt: skip
+
+
+def test_who_could_be_reached_is_forgotten_with_a_new_configuration() -> None:
+    board = board_after(delivery("webhook", "a", ok=False))
+    board.configured([("webhook", "a")])
+    assert board.unreached() == []

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from watchdog.board import Board
-from watchdog.build import address_of, destinations_of, marks_of, sinks_of
+from watchdog.build import address_of, destinations_of, marks_of, places_of, sinks_of
 from watchdog.clock import Clock
+from watchdog.domain.report import Report
 from watchdog.errors import ConfigError
 from watchdog.settings import PingSettings, Settings, WebhookSettings
 from watchdog.store import Store
@@ -36,6 +37,13 @@ def test_each_place_that_is_configured_is_told(tmp_path: Path) -> None:
     )
     assert names(settings, tmp_path) == ["log", "alertmanager", "webhook", "textfile", "ping"]
     assert destinations_of(settings) == ["127.0.0.1:2"]
+    assert places_of(settings) == [
+        ("log", "stderr"),
+        ("alertmanager", "http://127.0.0.1:1"),
+        ("webhook", "127.0.0.1:2"),
+        ("textfile", "/tmp/x.prom"),
+        ("ping", "http://127.0.0.1:3/..."),
+    ]
 
 
 def test_a_secret_address_is_read_from_its_file_query_and_all(tmp_path: Path) -> None:
@@ -91,3 +99,16 @@ def test_the_curve_is_held_against_the_floor_and_against_what_is_declared() -> N
         ("dead drafter", 1.2), ("declared", 3.0), ("degraded below 80% of it", pytest.approx(2.4)),
     ]  # fmt: skip
     assert marks_of(settings, "not") == [("dead drafter", 1.3)]
+
+
+def test_an_address_that_cannot_be_read_fails_its_own_place_alone(tmp_path: Path) -> None:
+    settings = settings_of(
+        webhooks=[{"url_file": f"{tmp_path}/none"}, {"url": "http://127.0.0.1:2/hook"}],
+        ping={"url_file": f"{tmp_path}/ping"},
+    )
+    assert names(settings, tmp_path) == ["log", "webhook", "webhook", "ping"]
+    sinks = sinks_of(settings, Store(tmp_path / "unopened"), Board(), Clock())
+    report = Report("gpu-1", "0", 0.0)
+    told = [d for sink in (sinks[1], sinks[3]) for d in sink.send(report, 0.0)]
+    assert [(d.instance, d.ok) for d in told] == [("none", False), ("ping", False)]
+    assert all("no such file" in d.detail for d in told)

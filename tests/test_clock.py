@@ -73,3 +73,9 @@ def test_a_clock_that_went_back_over_a_boot_does_not_take_the_timeline_back() ->
     mark = marked(boot="another", monotonic=10.0, wall=time.time() + 300.0)
     assert clock.resume(mark) == 0.0
     assert clock.now() == pytest.approx(5000.0, abs=0.5)
+
+
+def test_a_fast_clock_was_away_as_many_times_as_long() -> None:
+    clock = Clock(speed=100)
+    assert clock.resume(marked()) == pytest.approx(10.0, abs=0.5)
+    assert clock.now() == pytest.approx(6000.0, abs=50)

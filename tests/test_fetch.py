@@ -203,6 +203,19 @@ def test_a_user_and_a_password_are_sent_as_basic(tmp_path):
     assert base64.b64decode(sent.removeprefix("Basic ")) == b"me:pass:word"
 
 
+def test_a_page_knows_what_nobody_is_to_read_in_it_and_does_not_show_it(tmp_path):
+    (tmp_path / "password").write_text("pass:word\n")
+    (tmp_path / "token").write_text("s3cr3t\n")
+    with HostileServer(says(b"")) as server:
+        page = get(server.url, access=Access(bearer_token_file=tmp_path / "token"))
+        assert page.secrets == ("s3cr3t",)
+        assert "s3cr3t" not in repr(page)
+        page = get(server.url, access=Access(username="me", password_file=tmp_path / "password"))
+        assert page.secrets == (base64.b64encode(b"me:pass:word").decode(), "pass:word")
+        assert get(server.url, access=Access(username="me")).secrets[1:] == ()
+        assert get(server.url).secrets == ()
+
+
 @pytest.mark.parametrize("content", [None, b"", b"  \n", b"two\nlines", b"caf\xc3\xa9"])
 def test_an_unusable_token_file_is_named_and_its_content_is_not(content, tmp_path):
     token = tmp_path / "token"
@@ -220,6 +233,13 @@ def test_a_refused_connection_is_no_answer():
         port = gone.getsockname()[1]
     with pytest.raises(NoAnswer, match=f"http://127.0.0.1:{port}/metrics: connection refused"):
         get(f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("name", ["a" * 64, f"{'a' * 64}.example", "a..example", "é" * 60])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_name_that_no_host_can_have_is_no_answer(scheme, name):
+    with pytest.raises(NoAnswer, match=f"{scheme}://{name}/metrics: no name that a host can have"):
+        get(f"{scheme}://{name}")
 
 
 def test_a_connection_closed_without_a_word_is_no_answer():

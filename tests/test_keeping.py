@@ -104,3 +104,34 @@ def test_rows_whose_time_makes_no_sense_are_not_used_and_the_daemon_starts(
     again.recall(successor)
     assert successor.book.everything() == ()
     again.close()
+
+
+def test_an_hour_in_which_the_page_could_not_be_read_is_a_gap_in_the_curve(
+    story: Story, tmp_path: Path
+) -> None:
+    keeper = Keeper(tmp_path, Clock())
+    dead(story, keeper, rounds=6)
+    unread_from = story.now
+    for _ in range(240):
+        keeper.keep(story.assessor, story.fail(), [])
+    read_again = story.now + story.interval
+    dead(story, keeper, rounds=6)
+    [points] = keeper.curves().values()
+    keeper.close()
+    spans = [(point.at - point.seconds, point.at) for point in points]
+    assert all(end <= unread_from or begin >= read_again for begin, end in spans)
+    assert any(end == unread_from for _, end in spans)  # as far as was read
+
+
+def test_rows_that_crash_us_are_not_used_and_the_daemon_starts(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Keeper(tmp_path, Clock())
+    dead(story, first)
+    first.close()
+    again = Keeper(tmp_path, Clock())
+    successor = fresh(story.assessor)
+    monkeypatch.setattr(successor, "take_over", lambda _: 1 / 0)
+    again.recall(successor)
+    assert successor.book.everything() == ()
+    again.close()

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import base64
 import contextlib
+import html
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import ANY
+from urllib.parse import quote
 
 import pytest
 
-from tests.sinks.receiver import DROP, Answered, Receiver
+from tests.sinks.receiver import DROP, Answered, Asked, Receiver
+from watchdog.fetch import Access
 from watchdog.posting import MOST_WORDS, Address, Answer
 
 
@@ -62,6 +69,21 @@ def test_a_name_that_no_host_can_have_is_no_crash():
     assert answer == Answer(0, f"http://{'a' * 64}.example/...: no name that a host can have")
 
 
+def test_an_api_below_a_base_is_asked_by_its_path_and_shown_by_its_base(receiver):
+    address = Address(f"{receiver.url}/am/", api="/api/v2/alerts")
+    assert address.post(b"[]", soon()) == Answer(200, "answered 200", date=ANY)
+    assert receiver.asked[0].path == "/am/api/v2/alerts"
+    assert address.shown == f"{receiver.url}/..."
+    assert Address(receiver.url, api="/x").shown == receiver.url
+
+
+def test_of_an_api_an_answer_that_does_not_end_is_none(receiver):
+    receiver.answers = [Answered(201, b"x" * 50, drip=0.2)]
+    answer = Address(receiver.url, api="/x").post(b"x", time.monotonic() + 0.5)
+    assert answer.status == 0
+    assert "did not answer in full before the deadline" in answer.words
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -71,6 +93,10 @@ def test_a_name_that_no_host_can_have_is_no_crash():
         "/hidden%2Dpath",
         "/x/hidden-path/",
         "/hidden/hidden-path",
+        "/HIDDEN-path",
+        "/x?code=hidden-path==",
+        "/x?hidden-path==&a=b",
+        "/x?code==hidden-path",
     ],
 )
 def test_what_the_answer_repeats_of_the_address_is_hidden(receiver, path):
@@ -81,10 +107,77 @@ def test_what_the_answer_repeats_of_the_address_is_hidden(receiver, path):
     assert answer.words.startswith("answered 404 no /")
 
 
+def test_a_padded_key_is_hidden_with_its_padding(receiver):
+    receiver.answers = [lambda asked: Answered(401, f"bad key {asked.path}".encode())]
+    answer = Address(f"{receiver.url}/x?code=Zm9vYmFyYmF6==").get(soon())
+    assert answer.words == "answered 401 bad key /x?code=..."
+
+
+TOKEN, PASSWORD = "s3cr3t-T0ken/+&x==", 'pass"w<o&rd'
+PAIR = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+
+
+def as_sent(asked: Asked) -> str:
+    return asked.headers["Authorization"]
+
+
+def who(asked: Asked) -> str:
+    """Say whom it let in, as a server that decodes the pair would."""
+    word = as_sent(asked).split(" ")[1]
+    return base64.b64decode(word).decode() if as_sent(asked).startswith("Basic") else word
+
+
+def access(folder: Path, kind: str) -> Access:
+    (folder / "secret").write_text((TOKEN if kind == "token" else PASSWORD) + "\n")
+    if kind == "token":
+        return Access(bearer_token_file=folder / "secret")
+    return Access(username="me", password_file=folder / "secret")
+
+
+@pytest.mark.parametrize("kind", ["token", "password"])
+@pytest.mark.parametrize("echo", [as_sent, who])
+@pytest.mark.parametrize(
+    "spelled",
+    [str, str.upper, html.escape, quote, lambda s: quote(s, safe=""), json.dumps,
+     lambda s: s.rstrip("=")],
+    ids=["plain", "upper", "html", "quoted", "all quoted", "json", "unpadded"],
+)  # fmt: skip
+def test_the_secrets_that_let_us_in_are_hidden_however_an_answer_spells_them(
+    receiver, tmp_path, kind, echo: Callable[[Asked], str], spelled: Callable[[str], str]
+):
+    receiver.answers = [lambda asked: Answered(403, f"who is {spelled(echo(asked))} ?".encode())]
+    words = Address(receiver.url, access(tmp_path, kind)).get(soon()).words
+    assert words.startswith("answered 403 who is ")
+    assert "..." in words
+    for secret in ("s3cr3t", "T0ken", "pass", "w<o", PAIR[:8], PAIR[-8:-2]):
+        assert secret.lower() not in words.lower()
+
+
+def test_a_secret_is_hidden_as_it_was_when_it_was_sent(receiver, tmp_path):
+    file = tmp_path / "secret"
+
+    def rotated(asked: Asked) -> Answered:
+        file.write_text("the-next-one\n")
+        return Answered(401, f"no {as_sent(asked)}".encode())
+
+    receiver.answers = [rotated]
+    answer = Address(receiver.url, access(tmp_path, "token")).get(soon())
+    assert answer.words == "answered 401 no Bearer ..."
+
+
+def test_a_redirect_to_a_secret_is_told_without_it(receiver, tmp_path):
+    receiver.answers = [
+        lambda asked: Answered(307, headers=(("Location", f"http://{who(asked)}.example/"),))
+    ]
+    (tmp_path / "secret").write_text("s3cr3t-token")
+    answer = Address(receiver.url, Access(bearer_token_file=tmp_path / "secret")).get(soon())
+    assert "redirects to another server (http://....example)" in answer.words
+
+
 def test_words_are_one_bounded_printable_line(receiver):
     receiver.answers = [Answered(500, b"\xff\x00a\r\nb" + b"c" * 100_000)]
     words = Address(receiver.url).get(soon()).words
-    assert words.startswith("answered 500 \ufffd a  bccc")
+    assert words.startswith("answered 500 \ufffd a bccc")
     assert words.isprintable()
     assert len(words) == len("answered 500 ") + MOST_WORDS
 

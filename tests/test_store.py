@@ -349,3 +349,69 @@ def test_a_closed_store_answers_that_there_is_nothing(path: Path) -> None:
     store.close()
     store.save(ROWS.items())
     assert (store.first("one"), store.waiting("one"), store.engines(0.0, 1)) == (None, 0, [])
+
+
+def test_files_set_aside_are_bounded_and_the_newest_stay(path: Path) -> None:
+    path.parent.mkdir()
+    for i in range(store_file.MOST_ASIDE + 3):
+        path.write_bytes(b"no database %d " % i * 100)
+        store, _ = opened(path)
+        store.close()
+    kept = store_file.asides(path)
+    assert len(kept) == store_file.MOST_ASIDE
+    assert kept[-1].read_bytes().startswith(b"no database 12 ")
+    assert kept[0].read_bytes().startswith(b"no database 3 ")
+
+
+def test_a_file_that_turns_out_corrupt_when_it_is_tried_again_is_set_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchdog.store.RETRY", 0.0)
+    monkeypatch.setattr("watchdog.store_file.BUSY", 0.1)
+    store, _ = opened(path)
+    store.save(ROWS.items())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.save({"a": 2}.items())
+    assert not store.durable
+    for ending in store_file.BESIDE:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    path.write_bytes(b"no database at all" * 100)
+    store.save({"a": 3}.items(), [notice("k1")], ["one"])
+    assert (store.durable, store.trouble, len(aside(path, "corrupt"))) == (True, "", 1)
+    store.close()
+    assert rows_in(path) == {"a": 3}
+
+
+def test_new_tables_number_notices_above_those_of_the_old(path: Path, quick: None) -> None:  # noqa: ARG001
+    """A post may be under way: what it then says is done must not be another one's number."""
+    store, _ = opened(path)
+    store.save([], [notice("k1")], ["one"])
+    store._use_memory("locked", sqlite3.OperationalError("as a test says"))
+    store._fill(None)
+    store.save([], [notice("k2")], ["one"])
+    assert store.first("one").id > 1_000_000  # type: ignore[union-attr]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (sqlite3.OperationalError("database is locked"), "locked"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "read-only"),
+        (sqlite3.OperationalError("database or disk is full"), "full"),
+        (sqlite3.DatabaseError("database disk image is malformed"), "corrupt"),
+        (sqlite3.OperationalError("unable to open database file"), "unusable"),
+        (OSError(30, "Read-only file system", "/x"), "read-only"),
+        (OSError(28, "No space left on device", "/x"), "full"),
+        (PermissionError(13, "Permission denied", "/srv/is locked/malformed"), "unusable"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_word(error: Exception, reason: str) -> None:
+    assert store_file.reason_of(error) == reason
+
+
+def test_every_commit_reaches_the_disk(path: Path) -> None:
+    store, _ = opened(path)
+    assert store._tables.db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    store.close()

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.asking import Watched, clients_of, report, serving, until
 from tests.binaries import find, installed
-from tests.pieces.lab import prometheus
+from tests.pieces.lab import CONFIG, alertmanager, prometheus, scrapes_over_tls, uncommented
 from tests.sinks.lab import free_port
 from watchdog.probes.inbox import TakeResult
 from watchdog.server import Server
@@ -283,25 +285,50 @@ def test_a_slow_reader_at_the_proxy_is_no_slow_reader_here(proxy, server, watche
         until(lambda: clients_of(server) == 0, 5)
 
 
+def placed(keys: Path, folder: Path, **settings: Any) -> dict[str, Any]:
+    """The shipped settings of a client of the proxy, with our files in place of those it names."""
+    (folder / "secret").write_text(TOKEN if "authorization" in settings else "correct horse")
+    if "basic_auth" in settings:
+        settings["basic_auth"]["password_file"] = str(folder / "secret")
+    if "authorization" in settings:
+        settings["authorization"]["credentials_file"] = str(folder / "secret")
+    assert set(settings["tls_config"]) == {"ca_file"}
+    settings["tls_config"] = {"ca_file": str(keys / "ca.pem"), "server_name": "gpu-1.test"}
+    return settings
+
+
 @pytest.mark.parametrize("way", ["password", "certificate"])
-def test_prometheus_scrapes_us_through_tls(proxy, keys, tmp_path, way):
-    job = {
-        "job_name": "serving-watchdog",
-        "scheme": "https",
-        "scrape_interval": "1s",
-        "scrape_timeout": "1s",
-        "tls_config": {"ca_file": str(keys / "ca.pem"), "server_name": "gpu-1.test"},
-        "static_configs": [{"targets": [f"127.0.0.1:{proxy.port}"]}],
-    }
-    if way == "password":
-        (tmp_path / "password").write_text("correct horse")
-        job["basic_auth"] = {
-            "username": "prometheus", "password_file": str(tmp_path / "password"),
-        }  # fmt: skip
-    else:
+def test_prometheus_scrapes_us_through_tls_as_scrape_yml_says(proxy, keys, tmp_path, way):
+    """The commented lines of the shipped job; only addresses and paths are ours."""
+    jobs = yaml.safe_load(scrapes_over_tls())["scrape_configs"]
+    (job,) = [job for job in jobs if job["job_name"] == "serving-watchdog"]
+    assert job["static_configs"][0]["targets"] == ["gpu-1.example:9590"]
+    job["static_configs"][0]["targets"] = [f"127.0.0.1:{proxy.port}"]
+    job = placed(keys, tmp_path, **job) | {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    if way == "certificate":
+        del job["basic_auth"]
         job["tls_config"] |= {
             "cert_file": str(keys / "client.pem"), "key_file": str(keys / "client.key"),
         }  # fmt: skip
     with prometheus(tmp_path / "prometheus", [job]) as scraper:
-        until(lambda: scraper.value('up{job="serving-watchdog"}') == 1, 20)
+        until(lambda: scraper.value('up{job="serving-watchdog", host="gpu-1"}') == 1, 20)
         until(lambda: scraper.value("watchdog_acceptance_length") == 1.079, 20)
+
+
+def test_alertmanager_tells_us_through_tls_as_its_shipped_receiver_says(
+    proxy, watched, keys, tmp_path
+):
+    taken: list[Any] = []
+    watched.board.take = lambda payload: taken.append(payload) or TakeResult()
+    text = uncommented((CONFIG / "alertmanager/serving-watchdog.yml").read_text())
+    config = yaml.safe_load(text)
+    (receiver,) = [r for r in config["receivers"] if r["name"] == "serving-watchdog"]
+    (hook,) = receiver["webhook_configs"]
+    assert hook["url"].startswith("https://gpu-1.example:9590/")
+    hook["url"] = hook["url"].replace("gpu-1.example:9590", f"127.0.0.1:{proxy.port}")
+    hook["http_config"] = placed(keys, tmp_path, **hook["http_config"])
+    with alertmanager(tmp_path / "alertmanager", config) as manager:
+        manager.post({"alertname": "VllmDrafterDead", "host": "gpu-1"})
+        until(lambda: taken, 20)
+    assert taken[0]["receiver"] == "serving-watchdog"
+    assert taken[0]["alerts"][0]["labels"]["alertname"] == "VllmDrafterDead"

@@ -9,7 +9,8 @@
 # RELOAD=no (no `systemctl daemon-reload`), ASSUME_YES=1 (no questions).
 #
 # A release is built beside the one that runs and takes its place in one step once it has proved to
-# work, so that whatever fails leaves what was there. A second run changes what it must.
+# work, so that whatever fails leaves what was there. A second run changes what it must: what systemd
+# holds and runs decides, and not what this run has written, so one that was killed is made good.
 set -eu
 umask 022   # a strict one of root's would hide the program from its user
 
@@ -20,6 +21,10 @@ UNIT=serving-watchdog.service
 UNITS=/etc/systemd/system
 USER_CONF=/etc/sysusers.d/serving-watchdog.conf
 COMMANDS=/usr/local/bin
+# Made once the service has been started: from then on it is the operator's whether it runs.
+STARTED=$PREFIX/releases/.started
+# Which run of the service (systemd's invocation) was there when something was changed under it.
+OUTLIVED=$PREFIX/releases/.outlived
 
 say() { printf 'install: %s\n' "$*"; }
 die() { printf 'install: %s\n' "$*" >&2; exit 1; }
@@ -36,15 +41,19 @@ command -v "$PYTHON" >/dev/null || die "no $PYTHON on PATH; install Python 3.10 
     die "$PYTHON is too old; 3.10 is the oldest that works: make install PYTHON=..."
 
 booted() { [ -d /run/systemd/system ] && command -v systemctl >/dev/null; }
-active() { booted && systemctl is-active --quiet "$UNIT"; }
+shows() { systemctl show --property="$1" --value "$UNIT"; }
 
 # --- what is on this host, before anything is touched ---------------------------------------------
 
 unit_text() { sed "s#/opt/serving-watchdog#$PREFIX#g" "systemd/$UNIT"; }
 
-# systemd reads a unit that it does not know yet by itself. Only one that changed needs the reload.
+# systemd reads a unit that it does not hold by itself. One that it holds, because it runs or because
+# a target wants it, stays as it was read, even after its file and its drop-ins are gone.
+held() { [ -n "$(systemctl list-units --all --full --plain --no-legend "$UNIT")" ]; }
+reload_pending() { [ "$(shows NeedDaemonReload)" = yes ]; }
 reload_needed() {
-    [ -e "$UNITS/$UNIT" ] && booted && ! unit_text | cmp -s - "$UNITS/$UNIT"
+    booted && held || return 1
+    reload_pending || { [ -e "$UNITS/$UNIT" ] && ! unit_text | cmp -s - "$UNITS/$UNIT"; }
 }
 
 other_watchdog() {
@@ -81,21 +90,23 @@ warn_and_ask() {
         say "      exits 0 for words it does not know). It and its files are left alone; call this one"
         say "      by the name serving-watchdog, in scripts by $PREFIX/bin/serving-watchdog"
     fi
+    reload=${RELOAD:-yes}
     if ! reload_needed; then
+        reload=no
         say "systemctl daemon-reload is not needed"
-    elif [ "${RELOAD:-yes}" = no ]; then
-        say "the unit changes; RELOAD=no: you run systemctl daemon-reload yourself"
+    elif [ "$reload" = no ]; then
+        say "systemd holds another unit; RELOAD=no: you run systemctl daemon-reload yourself"
     elif containers_may_lose_gpus; then
         risk=yes
-        say "WARNING: the unit changes, and systemd takes it by systemctl daemon-reload. On a host with NVIDIA's"
-        say "      container toolkit that can take the GPUs away from containers that run, until they are"
-        say "      started again (NVIDIA/nvidia-container-toolkit#48). It does not where"
+        say "WARNING: systemd holds another unit, and takes this one by systemctl daemon-reload. On a host with"
+        say "      NVIDIA's container toolkit that can take the GPUs away from containers that run, until they"
+        say "      are started again (NVIDIA/nvidia-container-toolkit#48). It does not where"
         say "      nvidia-ctk system create-dev-char-symlinks --create-all was run before they started."
         say "      RELOAD=no leaves the reload to you, at a time you choose"
         [ -t 0 ] || [ "${ASSUME_YES:-}" = 1 ] ||
             die "nothing is changed: say RELOAD=no, or ASSUME_YES=1 to go on"
     else
-        say "the unit changes, and systemd takes it by systemctl daemon-reload"
+        say "systemd holds another unit, and takes this one by systemctl daemon-reload"
     fi
     [ -n "$risk" ] && [ -t 0 ] && [ "${ASSUME_YES:-}" != 1 ] || return 0
     printf 'install: type YES to go on: '
@@ -162,16 +173,36 @@ build_release() {
     building=
 }
 
-# What would keep the new program from running is found out while the old one still does.
+# The user that the service has, also where a drop-in names another one.
+service_user() {
+    user=
+    ! booted || user=$(shows User)
+    echo "${user:-serving-watchdog}"
+}
+
+# With this capability of more-sight.conf modes are no hindrance to it.
+reads_all() {
+    booted || return 1
+    case " $(shows AmbientCapabilities) " in *" cap_dac_read_search "*) ;; *) return 1 ;; esac
+}
+
+# What would keep the program from starting is found out while the one that runs still does.
 prove() {
-    if [ -e "$ETC/config.yaml" ]; then
-        "$release/bin/serving-watchdog" config check --config "$ETC/config.yaml" ||
-            die "the new program refuses $ETC/config.yaml; mend it, then install again"
+    user=$(service_user)
+    if ! command -v runuser >/dev/null; then
+        set --
+    else
+        set -- runuser -u "$user" --
+        # the interpreter may lie where only root can reach it, such as below /root
+        "$@" "$release/bin/serving-watchdog" --version >/dev/null ||
+            die "the user $user cannot run $release/bin/serving-watchdog; name an interpreter that everybody may run: make install PYTHON=/usr/bin/python3"
+        ! reads_all || set --
     fi
-    # the interpreter may lie where only root can reach it, such as below /root
-    ! command -v runuser >/dev/null ||
-        runuser -u serving-watchdog -- "$release/bin/serving-watchdog" --version >/dev/null ||
-        die "the user serving-watchdog cannot run $release/bin/serving-watchdog; name an interpreter that everybody may run: make install PYTHON=/usr/bin/python3"
+    [ -e "$ETC/config.yaml" ] || return 0
+    "$@" test -r "$ETC/config.yaml" ||
+        die "the user $user cannot read $ETC/config.yaml: chown root:serving-watchdog $ETC/config.yaml; chmod 640 $ETC/config.yaml"
+    "$@" "$release/bin/serving-watchdog" config check --config "$ETC/config.yaml" ||
+        die "the program refuses $ETC/config.yaml; mend it, then install again"
 }
 
 # A link changes in one step only by a rename.
@@ -235,9 +266,12 @@ make_user() {
     done
 }
 
-make_config() {
+make_folders() {
     install -d -m 750 -o root -g serving-watchdog "$ETC"
     install -d -m 700 -o root -g root "$ETC/credentials"
+}
+
+make_config() {
     if [ -e "$ETC/config.yaml" ]; then
         say "$ETC/config.yaml is kept"
         return
@@ -267,39 +301,98 @@ make_commands() {
     esac
 }
 
+# Before a change under it. A run that is still the same one later has to be started again.
+note_what_runs() { ! booted || shows InvocationID >"$OUTLIVED"; }
+
+# A wrapper that a drop-in puts before the program may hide which release it is of.
+of_another_release() {
+    program=$(tr '\0' '\n' <"/proc/$(shows MainPID)/cmdline" 2>/dev/null | sed -n 1p)
+    case $program in
+        "$release"/*) return 1 ;;
+        "$PREFIX"/releases/*) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+stale() {
+    [ "$reload" = yes ] || of_another_release ||
+        [ "$(shows InvocationID)" = "$(cat "$OUTLIVED" 2>/dev/null)" ]
+}
+
+# A stop that is under way ends in a known state.
+settled() {
+    tries=0
+    while [ "$(shows ActiveState)" = deactivating ] && [ "$tries" -lt 45 ]; do
+        sleep 1
+        tries=$((tries + 1))
+    done
+    shows ActiveState
+}
+
+# It comes back when the service has said that it is ready, or has failed for the first time.
+restart() { systemctl restart "$UNIT" && [ "$(shows ActiveState)" = active ]; }
+
 start() {
     if ! booted; then
-        ! command -v systemctl >/dev/null || systemctl --quiet --root=/ enable "$UNIT"
+        if command -v systemctl >/dev/null && [ ! -e "$STARTED" ]; then
+            systemctl --quiet --root=/ enable "$UNIT"
+            : >"$STARTED"
+        fi
         say "systemd does not run here; where it does: systemctl enable --now $UNIT"
         return
     fi
-    if [ "$reload" = yes ]; then
-        if [ "${RELOAD:-yes}" = no ]; then
-            say "not yet in force: systemctl daemon-reload && systemctl restart $UNIT"
+    state=$(settled)
+    never=no
+    [ -e "$STARTED" ] || systemctl is-enabled --quiet "$UNIT" || never=yes
+    if reload_pending; then
+        # RELOAD=no, or one that was not foreseen, and so not warned of either.
+        if [ "$reload" = no ]; then
+            case $never/$state in
+                yes/*) say "not yet in force: systemctl daemon-reload && systemctl enable --now $UNIT" ;;
+                no/inactive) say "not yet in force: systemctl daemon-reload; $UNIT is stopped, and stays so" ;;
+                *) say "not yet in force: systemctl daemon-reload && systemctl restart $UNIT" ;;
+            esac
             return
         fi
         systemctl daemon-reload
-    fi
-    if [ "$first" = yes ]; then
-        systemctl --quiet --no-reload enable "$UNIT"
-        systemctl start "$UNIT" || die "installed, but the service does not start: journalctl -u $UNIT"
-        say "$UNIT is enabled and started"
-    elif [ "$changed" = no ]; then
-        say "nothing has changed"
-    elif active; then
-        systemctl restart "$UNIT" || die "installed, but the service does not start again: journalctl -u $UNIT"
-        say "$UNIT is restarted"
     else
-        say "$UNIT is stopped, and stays so"
+        reload=no
     fi
+    case $never/$state in
+        yes/*)
+            begun=yes
+            if [ "$state" != active ] || stale; then
+                restart || begun=no
+            fi
+            # Last, so that who is killed before begins anew; enabled and stopped is the operator's doing.
+            systemctl --quiet --no-reload enable "$UNIT"
+            [ "$begun" = yes ] || die "installed and enabled, but the service does not start: journalctl -u $UNIT"
+            say "$UNIT is enabled and started"
+            ;;
+        no/inactive)
+            say "$UNIT is stopped, and stays so"
+            return
+            ;;
+        no/active | no/reloading | no/refreshing)
+            if stale; then
+                restart || die "installed, but the service does not start again: journalctl -u $UNIT"
+                say "$UNIT is restarted"
+            else
+                say "nothing has changed"
+            fi
+            ;;
+        *)
+            say "$UNIT did not run: $state ($(shows SubState), $(shows Result))"
+            restart || die "installed, but the service does not start: journalctl -u $UNIT"
+            say "$UNIT is restarted"
+            ;;
+    esac
+    : >"$STARTED"
 }
 
 # --------------------------------------------------------------------------------------------------
 
 warn_and_ask
-reload=no; changed=no; first=no
-! reload_needed || reload=yes
-[ -e "$UNITS/$UNIT" ] || first=yes
 
 mkdir -p "$PREFIX/releases"
 exec 9>"$PREFIX/releases/.lock"
@@ -312,18 +405,23 @@ source=$(source_of)
 release=$(built_before)
 [ -n "$release" ] || build_release
 make_user
+make_folders
+prove
 if [ "$(readlink "$PREFIX/current" || true)" = "releases/${release##*/}" ]; then
     say "$release is up to date"
 else
-    prove
-    changed=yes
+    note_what_runs
 fi
 take_release
 what_is_left="$release is in place; $PREFIX/share/install.md says how to go back"
 make_config
 make_commands
 unit_text >"$PREFIX/releases/.unit"
-! put 644 "$PREFIX/releases/.unit" "$UNITS/$UNIT" || changed=yes
+[ -e "$UNITS/$UNIT" ] || rm -f "$STARTED"   # of an uninstall that did not come to its end
+if ! cmp -s "$PREFIX/releases/.unit" "$UNITS/$UNIT"; then
+    note_what_runs
+    put 644 "$PREFIX/releases/.unit" "$UNITS/$UNIT"
+fi
 rm -f "$PREFIX/releases/.unit"
 start
 say "$("$PREFIX/bin/serving-watchdog" --version); next: serving-watchdog doctor, and $PREFIX/share/install.md"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Take the service away again: `sudo make uninstall`, or /opt/serving-watchdog/share/uninstall.sh.
 # The configuration, the state and the user stay, unless PURGE=1. PREFIX as at the install.
+# RELOAD=no and ASSUME_YES=1 mean what they mean there.
 set -eu
 
 PREFIX=${PREFIX:-/opt/serving-watchdog}
@@ -20,15 +21,38 @@ if [ -e "$PREFIX" ] && [ ! -d "$PREFIX/releases" ]; then
     die "$PREFIX was not made by the installer (it has no releases/), and is left as it is"
 fi
 
-if [ -e "$UNITS/$UNIT" ]; then
-    if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
-        systemctl --quiet --no-reload disable "$UNIT"
+booted() { [ -d /run/systemd/system ] && command -v systemctl >/dev/null; }
+shows() { systemctl show --property="$1" --value "$UNIT"; }
+
+# As in install.sh; this file is copied alone.
+containers_may_lose_gpus() {
+    [ ! -e /dev/char/195:255 ] || return 1
+    [ -e /dev/nvidiactl ] || command -v nvidia-ctk >/dev/null ||
+        command -v nvidia-container-runtime >/dev/null || command -v nvidia-container-cli >/dev/null
+}
+
+# systemd forgets a unit that is stopped and has no file, but where a target wants it, it keeps it as
+# it was read, capabilities and all. An install does the reload, if it is not done here.
+forget() {
+    booted && [ "$(shows NeedDaemonReload)" = yes ] || return 0
+    if [ "${RELOAD:-yes}" = no ]; then
+        say "systemd holds the unit until you run systemctl daemon-reload"
+    elif containers_may_lose_gpus && [ "${ASSUME_YES:-}" != 1 ]; then
+        say "systemd holds the unit until systemctl daemon-reload. Left to you, because here that can take the"
+        say "      GPUs away from containers that run (NVIDIA/nvidia-container-toolkit#48); ASSUME_YES=1 does it"
+    else
+        systemctl daemon-reload
+    fi
+}
+
+if [ -e "$UNITS/$UNIT" ] || { booted && [ "$(shows ActiveState)" != inactive ]; }; then
+    if booted; then
+        [ ! -e "$UNITS/$UNIT" ] || systemctl --quiet --no-reload disable "$UNIT"
         systemctl stop "$UNIT" || die "the service does not stop; nothing is removed: systemctl status $UNIT"
         systemctl reset-failed "$UNIT" 2>/dev/null || true
     elif command -v systemctl >/dev/null; then
         systemctl --quiet --root=/ disable "$UNIT"
     fi
-    # systemd forgets a unit that is stopped and has no file, so no daemon-reload is needed.
     rm -f "$UNITS/$UNIT"
     say "$UNIT is stopped and removed"
 fi
@@ -56,3 +80,4 @@ else
     done
     say "kept:${kept:- nothing} and the user serving-watchdog; PURGE=1 removes them as well"
 fi
+forget

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,8 @@ from watchdog.domain.trace import Point
 from watchdog.errors import TryLater
 from watchdog.probes.inbox import TakeResult
 from watchdog.sinks import untold
+
+RESULTS: Final = ("ok", "failed")
 
 RECENT: Final = 400.0
 """Seconds that a delivery counts: whatever is due is tried again within five minutes."""
@@ -88,7 +90,7 @@ class Board:
 
     def count(self, delivery: Delivery) -> None:
         """Count the alerts or changes of a delivery; one that failed counts once at least."""
-        result = "ok" if delivery.ok else "failed"
+        result = RESULTS[not delivery.ok]
         with self._lock:
             self._last[delivery.sink, delivery.instance] = (time.monotonic(), delivery)
             self.notifications[delivery.sink, delivery.instance, result] += max(1, delivery.count)
@@ -104,10 +106,17 @@ class Board:
             if delivery.sink not in ALONE
         ]
 
-    def forget_places(self) -> None:
-        """Forget who could be reached: other places are configured now."""
+    def configured(self, places: Iterable[tuple[str, str]]) -> None:
+        """
+        Take who is to be told from now on; forget who could be reached.
+
+        Every count begins at 0: one that is born at 1 has no increase that a rule could see.
+        """
+        kept = {(*place, result) for place in places for result in RESULTS}
         with self._lock:
             self._last.clear()
+            counted = self.notifications
+            self.notifications = Counter({key: counted[key] for key in sorted(kept)})
 
     def totals(self) -> Totals:
         """Return the counters of this moment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,13 @@ from watchdog.config import access_of, checks_for, host_profile, profile_of
 from watchdog.domain.assess import Assessor, Watch
 from watchdog.domain.exposition import expose
 from watchdog.domain.history import History
+from watchdog.domain.report import Delivery, Report
 from watchdog.domain.sample import HOST
 from watchdog.errors import ConfigError
+from watchdog.fetch import Fetcher
 from watchdog.fields import secret_url
 from watchdog.pci import Gpu
+from watchdog.posting import Address
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
 from watchdog.probes.launch import Launch, is_here
@@ -106,35 +110,81 @@ def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor
             History(target.name, profile_of(settings, target), gap_after),
             checks_for(settings, target.name),
             here=is_here(target.url),
+            source=target.url,
         )
     labels = tuple(sorted(settings.alerting.labels.items()))
     return Assessor(settings.host, __version__, watches, labels=labels)
 
 
 def sinks_of(settings: Settings, outbox: Outbox, board: Board, clock: Clock) -> list[Sink]:
-    """Make every sink that is configured; the log always is. Raises ConfigError."""
+    """Make every sink that is configured; the log always is."""
     alerting, sinks = settings.alerting, list[Sink]([Log()])
     if alerting.alertmanagers:
         instances = tuple(Alertmanager(p.url, access_of(p)) for p in alerting.alertmanagers)
         sinks.append(
             AlertmanagerSink(instances, interval=settings.interval, heartbeat=alerting.heartbeat)
         )
-    if alerting.webhooks:
-        sinks.append(
-            WebhookSink(
-                tuple(
-                    Webhook(p.name, address_of(p), access_of(p), outbox=outbox, clock=clock)
-                    for p in alerting.webhooks
-                )
-            )
-        )
+    hooks = [_webhook(part, outbox, clock) for part in alerting.webhooks]
+    sinks += [hook for hook in hooks if isinstance(hook, Unready)]
+    ready = tuple(hook for hook in hooks if isinstance(hook, Webhook))
+    if ready:
+        sinks.append(WebhookSink(ready))
     if alerting.textfile is not None:
         sinks.append(Textfile(alerting.textfile, lambda r: expose(r, board.totals(), __version__)))
     if alerting.ping is not None:
-        ping = alerting.ping
-        trouble = lambda: "; ".join(board.unreached())  # noqa: E731
-        sinks.append(Ping(address_of(ping), ping.start_url, ping.fail_url, trouble))
+        sinks.append(_ping(alerting.ping, board))
     return sinks
+
+
+def _webhook(part: WebhookSettings, outbox: Outbox, clock: Clock) -> Webhook | Unready:
+    try:
+        url = address_of(part)
+    except ConfigError as error:
+        return Unready("webhook", part.name, error.faults[0])
+    return Webhook(part.name, url, access_of(part), outbox=outbox, clock=clock)
+
+
+def _ping(part: PingSettings, board: Board) -> Sink:
+    try:
+        url = address_of(part)
+    except ConfigError as error:
+        return Unready("ping", _shown(part), error.faults[0])
+    return Ping(url, part.start_url, part.fail_url, lambda: "; ".join(board.unreached()))
+
+
+@dataclass(frozen=True)
+class Unready:
+    """Stands for a place whose address cannot be read: told each round, and no end of watching."""
+
+    name: str
+    instance: str
+    why: str
+
+    def send(self, report: Report, deadline: float) -> list[Delivery]:
+        """Say that nothing was sent."""
+        del report, deadline
+        return [Delivery(self.name, self.instance, ok=False, detail=self.why, count=1)]
+
+
+def places_of(settings: Settings) -> list[tuple[str, str]]:
+    """Return each place that is told, by its sink and by the name that its deliveries have."""
+    alerting = settings.alerting
+    places = [("log", "stderr")]
+    places += [("alertmanager", Fetcher(part.url).shown) for part in alerting.alertmanagers]
+    places += [("webhook", name) for name in destinations_of(settings)]
+    if alerting.textfile is not None:
+        places.append(("textfile", str(alerting.textfile)))
+    if alerting.ping is not None:
+        places.append(("ping", _shown(alerting.ping)))
+    return places
+
+
+def _shown(part: PingSettings) -> str:
+    """Name a ping's place as its deliveries do."""
+    try:
+        return Address(address_of(part)).shown
+    except ConfigError:
+        return "ping"
 
 
 def destinations_of(settings: Settings) -> list[str]:

@@ -9,11 +9,14 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
-from flask import request
+from flask import current_app, request
 from werkzeug.exceptions import BadRequest, Forbidden
 
 FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 """What a proxy adds: its client is not on this host although the connection is."""
+
+LISTEN: Final = "LISTEN"
+"""The key of the app's configuration for the address that the port listens on."""
 
 HOSTS: Final = Path("/etc/hosts")
 MOST_OF_HOSTS: Final = 64 * 1024  # bytes
@@ -53,7 +56,13 @@ def no_web_pages(*names: str, hosts: Path = HOSTS) -> Callable[[], None]:
 
 
 def _peer_is_here() -> bool:
-    return _is_loopback((request.remote_addr or "").partition("%")[0])
+    """
+    Whether a program of this host asks.
+
+    Where we listen on one address that is not loopback, such a program comes from that address.
+    """
+    peer = (request.remote_addr or "").partition("%")[0]
+    return _is_loopback(peer) or (bool(peer) and peer == current_app.config.get(LISTEN))
 
 
 def _is_loopback(text: str) -> bool:

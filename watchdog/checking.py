@@ -172,8 +172,7 @@ def ask_daemon(
     settings: Settings, path: str, body: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
     """GET from or POST to the daemon's port. Raises CommandError with what it said."""
-    host, port = settings.server.address
-    fetcher = Fetcher(f"http://{host}:{port}")
+    fetcher = Fetcher(settings.server.url)
     deadline = time.monotonic() + DAEMON_TIMEOUT
     try:
         if body is None:

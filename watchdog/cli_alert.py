@@ -41,7 +41,7 @@ def alert_test(config: Path | None, url: str | None) -> int:
     sinks = sinks_of(settings, never_opened, Board(), Clock())
     deliveries = [d for sink in sinks for d in sink.send(report, time.monotonic() + PATIENCE)]
     for d in deliveries:
-        click.echo(f"  {d.sink:<13} {d.instance}: {'taken' if d.ok else 'FAILED'}: {d.detail}")
+        click.echo(f"  {d.sink:<13} {d.instance}: {'' if d.ok else 'FAILED: '}{d.detail}")
     if not settings.alerting.alertmanagers:
         click.echo("  alertmanager  none is configured: alerting.alertmanagers")
     return UNKNOWN if undelivered(deliveries) else 0

@@ -11,7 +11,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,12 +21,12 @@ import structlog
 
 from watchdog import systemd
 from watchdog.board import Board
-from watchdog.build import destinations_of, marks_of, sinks_of, watchdog_of
+from watchdog.build import destinations_of, marks_of, places_of, sinks_of, watchdog_of
 from watchdog.clock import Clock
 from watchdog.domain.assess import Assessor
 from watchdog.domain.named import Here
 from watchdog.domain.report import Report
-from watchdog.errors import CommandError, ConfigError
+from watchdog.errors import CommandError, ConfigError, TryLater
 from watchdog.keeping import Keeper
 from watchdog.probes.inbox import Inbox, TakeResult, here_of
 from watchdog.round import Watchdog
@@ -39,6 +40,14 @@ log = structlog.get_logger("watchdog.daemon")
 TICK = 1.0
 ASKED_EVERY = 5.0
 """Seconds between two rounds that alerts of others ask for, however many arrive."""
+
+PATIENCE = 2.0
+"""Seconds that somebody at the port waits for a round to end."""
+
+OLD_CONFIG = (
+    "the configuration file has faults and is not used; the one before is in force: "
+    "`watchdog config check` names them"
+)
 
 DRAIN = 15.0
 """Seconds that a round may still take after SIGTERM."""
@@ -105,10 +114,12 @@ class Daemon:
         """Go on where the last process was, if there was one."""
         try:
             watchdog = self._built(settings)
+            self.board.configured(places_of(settings))
         except ConfigError:
             self._keeper.close()
             raise
         self._keeper.recall(watchdog.assessor)
+        self._forget_others(settings)
         return watchdog
 
     def _built(self, settings: Settings) -> Watchdog:
@@ -116,11 +127,14 @@ class Daemon:
         watchdog = watchdog_of(settings, sinks, self._clock, [self._inbox])
         watchdog.delivered = self.board.count
         watchdog.keep = lambda report: self._keep(watchdog.assessor, report)
+        return watchdog
+
+    def _forget_others(self, settings: Settings) -> None:
+        """Drop what waits for webhooks that are no longer configured."""
         forgotten = self._keeper.store.only(destinations_of(settings))
         if forgotten:
             log.warning("notices for webhooks that are no longer configured are dropped",
                         dropped=forgotten)  # fmt: skip
-        return watchdog
 
     def _keep(self, assessor: Assessor, report: Report | None = None) -> None:
         """Keep a round, or what changed between two; a fault of ours costs no round."""
@@ -149,8 +163,9 @@ class Daemon:
 
     def _notes(self) -> list[str]:
         """Troubles of our own, in sentences."""
-        kept = self._keeper.store.trouble
-        return [*([kept] if kept else []), *self.board.unreached()]
+        store = self._keeper.store
+        notes = [store.trouble, store.lost, "" if self.board.reload_ok else OLD_CONFIG]
+        return [*filter(None, notes), *self.board.unreached()]
 
     def _waiting(self) -> dict[str, int]:
         names = destinations_of(self.settings)
@@ -170,18 +185,29 @@ class Daemon:
         return [target.name for target in self.settings.targets]
 
     def _pause(self, target: str, seconds: float) -> None:
-        with self._turn:
+        with self._between_rounds():
             self._watchdog.assessor.book.pause(target, self._clock.now() + seconds)
             self._keep(self._watchdog.assessor)
 
     def _resume(self, target: str) -> bool:
-        with self._turn:
+        with self._between_rounds():
             was_paused = self._watchdog.assessor.book.resume(target)
             self._keep(self._watchdog.assessor)
             return was_paused
 
+    @contextmanager
+    def _between_rounds(self) -> Iterator[None]:
+        """Have the turn. TryLater where a round takes long: the port's threads are few."""
+        if not self._turn.acquire(timeout=PATIENCE):
+            raise TryLater("a round is under way and takes long; ask again in a moment")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
     def _round(self) -> Report:
         with self._turn:
+            self._asked.clear()  # whoever asks from here on is not sure to be read by this one
             report = self._watchdog.round()
         self.board.show(report)
         self._finished = time.monotonic()
@@ -214,7 +240,6 @@ class Daemon:
             elif time.monotonic() - self._finished > 2 * self._every + TICK:
                 self._schedule.at_once()
             elif self._is_asked() and time.monotonic() - answered >= ASKED_EVERY:
-                self._asked.clear()
                 self._schedule.at_once()
                 answered = time.monotonic()
             if every and self._is_young() and time.monotonic() - pinged >= every:
@@ -227,7 +252,7 @@ class Daemon:
         return self._stop.is_set()
 
     def _is_asked(self) -> bool:
-        """Whether alerts wait for a round; one that runs may have read the inbox already."""
+        """Whether alerts wait for a round, and none is under way."""
         return self._asked.is_set() and not self._turn.locked()
 
     def _reloaded(self) -> None:
@@ -242,12 +267,13 @@ class Daemon:
 
     def _take(self, settings: Settings) -> None:
         old, before = self._watchdog, self.settings
-        watchdog = self._built(settings)
+        watchdog, places = self._built(settings), places_of(settings)
         with self._turn:
             watchdog.assessor.take_over(old.assessor)
             self.settings, self._watchdog = settings, watchdog
             old.retire()
-            self.board.forget_places()
+            self._forget_others(settings)
+            self.board.configured(places)
             self.board.interval = self._every
         self._schedule.every(self._every)
         self.board.reload_ok, self.board.reload_at = True, time.time()
@@ -268,7 +294,7 @@ class Daemon:
         drained = self._turn.acquire(timeout=DRAIN)
         self._watchdog.close()
         self.server.stop()
-        self._keeper.close()
         log.info("stopped", drained=drained)
         if not drained:
-            os._exit(0)  # a hung thread of the pool would keep the process for ever
+            os._exit(0)  # a hung thread would keep the process, and may hold the store, for ever
+        self._keeper.close()

@@ -173,7 +173,7 @@ def port(settings: Settings, patience: float) -> Iterator[Line]:
         reason = (trouble.strerror or str(trouble)).lower()
         step = "choose an address of this host: server.listen"
         yield Line(Verdict.WARNING, what, f"cannot be used: {reason}", step)
-    elif _is_our_daemon(*settings.server.address, patience):
+    elif _is_our_daemon(settings.server.url, patience):
         yield Line(Verdict.OK, what, "our daemon answers there", "watchdog status")
     else:
         step = "choose another one: server.listen"
@@ -193,9 +193,7 @@ def _cannot_bind(host: str, number: int) -> OSError | None:
     return None
 
 
-def _is_our_daemon(host: str, number: int, patience: float) -> bool:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
-    url = f"http://{f'[{host}]' if ':' in host else host}:{number}"
+def _is_our_daemon(url: str, patience: float) -> bool:
     try:
         page = Fetcher(url, Access()).get("/metrics", time.monotonic() + patience, PAGE_BYTES)
     except WatchdogError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,7 +18,7 @@ from watchdog.errors import ConfigError, WatchdogError
 from watchdog.fetch import Fetcher
 from watchdog.installation import Line
 from watchdog.settings import AlertmanagerSettings, Settings, WebhookSettings
-from watchdog.store_file import NAME
+from watchdog.store_file import MIGRATIONS, NAME, asides, connect, known_version
 
 PAGE_BYTES: Final = 1 << 20
 
@@ -70,6 +72,10 @@ def is_told(part: WebhookSettings) -> Iterator[Line]:
 
 def writes(file: Path) -> Iterator[Line]:
     """Whether the file for node_exporter can be written by whoever asks."""
+    if file.is_dir():
+        step = "name a file that ends in .prom: alerting.textfile"
+        yield Line(Verdict.WARNING, "textfile", f"{file} is a directory", step)
+        return
     if os.access(file.parent, os.W_OK | os.X_OK):
         yield Line(Verdict.OK, "textfile", f"{file.parent} can be written")
         return
@@ -85,13 +91,32 @@ def remembers(directory: Path) -> Iterator[Line]:
         step = "if the daemon runs as this user: choose another state_dir, or alerts are forgotten"
         yield Line(Verdict.OK, "state", detail, step)
         return
-    aside = sorted(path.name for path in directory.glob(f"{NAME}.*Z"))
+    aside = [path.name for path in asides(directory / NAME)]
     detail = f"{directory / NAME} keeps alerts and what was learned"
     if existing != directory:
         detail = f"{directory} will be made by `watchdog run`"
+    if existing == directory:
+        yield from _file(directory / NAME)
     if aside:
         detail += f"; {len(aside)} set aside because it could not be used, the last: {aside[-1]}"
         step = f"look into it, then remove it from {directory}"
         yield Line(Verdict.WARNING, "state", detail, step)
         return
     yield Line(Verdict.OK, "state", detail)
+
+
+def _file(path: Path) -> Iterator[Line]:
+    """What the next start would say of the file; it is read, and nothing else."""
+    if not path.exists():
+        return
+    try:
+        with closing(connect(f"file:{path}?mode=ro", uri=True)) as db:
+            version = known_version(db)
+            db.execute("SELECT count(*) FROM kept").fetchone()
+    except sqlite3.Error as error:
+        step = "the next start of the daemon sets it aside and begins a new one"
+        yield Line(Verdict.WARNING, "state", f"{path} cannot be read: {error}", step)
+        return
+    if version > len(MIGRATIONS):
+        detail = f"{path} was written by a newer version: this one does not start on it"
+        yield Line(Verdict.CRITICAL, "state", detail, "run the daemon by hand: it says what to do")

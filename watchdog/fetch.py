@@ -15,7 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ import urllib3
 from watchdog import __product__, __version__
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch_sockets import Line, LineAdapter, reason_of, tls_context, told
+from watchdog.redaction import masked
 
 MOST_REDIRECTS = 3
 _MOST_PATHS = 16
@@ -68,12 +69,17 @@ NO_ACCESS = Access()
 
 @dataclass(frozen=True)
 class Page:
-    """What a server answered: every status counts as an answer, redirects aside."""
+    """
+    What a server answered: every status counts as an answer, redirects aside.
+
+    `secrets` were sent to it, so it may repeat them: nobody is to read them.
+    """
 
     status: int
     content_type: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)  # names in any case
+    secrets: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 class Fetcher:
@@ -141,15 +147,20 @@ class Fetcher:
         shown = self.shown + path
         if not self._one_at_a_time.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise NoAnswer(f"{shown}: the request before is still under way")
+        secrets: tuple[str, ...] = ()
         line = Line(deadline, (limit + _HEADER_BYTES) * (MOST_REDIRECTS + 1), self._socket)
         try:
             adapter = self._ready()
             self._line = adapter.line = line
             request = self._request(method, path, body)
-            request.headers.update({**headers, **_credentials(self._access)})
-            return _followed(adapter, request, line, partial(self._read, line=line, limit=limit))
+            authorization, secrets = _credentials(self._access)
+            request.headers.update({**headers, **authorization})
+            page = _followed(adapter, request, line, partial(self._read, line=line, limit=limit))
+            return replace(page, secrets=secrets)
         except NotUnderstood as error:
-            raise NotUnderstood(f"{shown} {error}") from error
+            raise NotUnderstood(f"{shown} {masked(str(error), secrets)}") from error
+        except (UnicodeError, requests.exceptions.InvalidURL) as error:  # a label of 64 letters
+            raise NoAnswer(f"{shown}: no name that a host can have") from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise _why(error, line, shown) from error
         finally:
@@ -307,18 +318,18 @@ def _port(url: SplitResult) -> int | None:
     return url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
-def _credentials(access: Access) -> dict[str, str]:
-    """The Authorization header, its secret read anew."""
+def _credentials(access: Access) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The Authorization header, its secret read anew, and what in it is secret."""
     if access.bearer_token_file is not None:
         token = secret("bearer_token_file", access.bearer_token_file)
-        return {"Authorization": f"Bearer {token}"}
+        return {"Authorization": f"Bearer {token}"}, (token,)
     if access.username is not None:
         password = ""
         if access.password_file is not None:
             password = secret("password_file", access.password_file)
         pair = base64.b64encode(f"{access.username}:{password}".encode()).decode()
-        return {"Authorization": f"Basic {pair}"}
-    return {}
+        return {"Authorization": f"Basic {pair}"}, (pair, *filter(None, (password,)))
+    return {}, ()
 
 
 def secret(key: str, file: Path) -> str:

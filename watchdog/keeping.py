@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
 from watchdog.clock import Clock
+from watchdog.domain.alert import Alert, Change, Signal, State
 from watchdog.domain.assess import Assessor
 from watchdog.domain.memory import recall, rows_of
 from watchdog.domain.notice import notices
@@ -45,7 +47,8 @@ class Keeper:
     _rows: dict[str, Any] = field(init=False)
     _saved_at: float = field(default=0.0, init=False)
     _traces: Traces = field(default_factory=Traces, init=False)
-    _curves: dict[Labels, list[Point]] | None = field(default=None, init=False)
+    _drawn: int = field(default=0, init=False)  # rounds in which stretches ended
+    _curves: tuple[int, dict[Labels, list[Point]]] = field(default=(-1, {}), init=False)
 
     def __post_init__(self) -> None:
         self.store = Store(self.directory / NAME)
@@ -66,22 +69,31 @@ class Keeper:
     def recall(self, assessor: Assessor) -> None:
         """Let the first assessor go on where the former process was."""
         rows, self._rows = self._rows, {}
-        if rows:
-            for fault in recall(rows, assessor, self.clock.now(), self._saved_at):
-                log.error("a part of what was kept is not used", what=fault)
+        if not rows:
+            return
+        try:
+            faults = recall(rows, assessor, self.clock.now(), self._saved_at)
+        except Exception:  # a daemon that knows nothing watches; one that does not start is blind
+            log.exception("what was kept could not be used; please report it")
+            return
+        for fault in faults:
+            log.error("a part of what was kept is not used", what=fault)
 
     def keep(self, assessor: Assessor, report: Report, destinations: Sequence[str]) -> None:
         """Keep a round: what is remembered, and what each destination has to be told."""
         ended: list[tuple[Labels, Point]] = []
-        known: set[Labels] = set()
         for target, watch in assessor.watches.items():
             if target != HOST and watch.newest is not None:
-                known |= {part.subject for part in watch.newest.parts}
                 ended += self._traces.add(watch.newest.parts)
-        self._traces.keep(known)
-        self.store.save(self._rows_of(assessor), notices(report), destinations, ended, report.now)
-        if ended:
-            self._curves = None
+        engines = (watch.history.past for watch in assessor.watches.values())
+        self._traces.keep(ChainMap(*engines))
+        told = notices(report)
+        if self.store.lost_notices:  # what waited is lost: its keys are the same when made anew
+            fires = tuple(_as_begun(a) for a in report.alerts if a.state is State.FIRING)
+            told = notices(replace(report, changes=(*fires, *report.changes)))
+            self.store.lost_notices = False
+        self.store.save(self._rows_of(assessor), told, destinations, ended, report.now)
+        self._drawn += bool(ended)
 
     def keep_between(self, assessor: Assessor) -> None:
         """Keep what was changed between two rounds, such as a pause."""
@@ -92,14 +104,19 @@ class Keeper:
 
     def curves(self) -> dict[Labels, list[Point]]:
         """Return the last 24 hours of each engine; made when somebody looks, once a minute."""
-        curves = self._curves
-        if curves is None:
+        drawn = self._drawn
+        made, curves = self._curves
+        if made != drawn:
             since = self.clock.now() - DAY
             engines = self.store.engines(since, MOST_ENGINES)
             curves = {e: thinned(self.store.stretches(e, since), MOST_POINTS) for e in engines}
-            self._curves = curves
+            self._curves = (drawn, curves)
         return curves
 
     def close(self) -> None:
         """Let go of the directory."""
         self.store.close()
+
+
+def _as_begun(alert: Alert) -> Change:
+    return Change(alert, State.PENDING, Signal.BAD_FOR_LONG)

@@ -14,12 +14,14 @@ import yaml
 
 from watchdog.domain.link import Link, Slot, below, lowest
 from watchdog.domain.link_errors import OF_THE_LINK, TOTAL, spelled
+from watchdog.domain.texts import one_line
 from watchdog.errors import CommandError
 from watchdog.links_rows import APART, Row, rows
 
 Data = Mapping[str, Any]
 
 ENDS: Final = ("port", "card")
+MOST_TEXT: Final = 200  # characters of a name
 
 HEAD: Final = """\
 # What the GPU slots of {host} ran at {at}, by `watchdog links --propose`.
@@ -127,7 +129,7 @@ def _card(row: Row) -> str:
 
 def _line(text: object) -> str:
     """Keep a stranger's text on its line: it stands in a comment."""
-    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    return one_line(str(text), MOST_TEXT)
 
 
 def _declared(row: Row, slot: Slot, why_not: str) -> Iterator[str]:

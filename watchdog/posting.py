@@ -2,7 +2,7 @@
 One address that is told things: what it answered, in words that hold no secret.
 
 Hooks and dead-man's switches are addresses that whoever knows them may use, so neither their
-path nor their query is ever repeated, not even where the answer does.
+path nor their query is ever repeated, not even where the answer does; nor is what let us in.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from watchdog.domain.texts import one_line
 from watchdog.errors import ProbeError
 from watchdog.fetch import NO_ACCESS, Access, Fetcher, Page
+from watchdog.redaction import masked
 
-MOST_ANSWER: Final = 4096  # bytes
+MOST_ANSWER: Final = 64 * 1024  # bytes
 MOST_WORDS: Final = 200  # characters of an answer that are repeated
-HIDDEN: Final = "..."
+MOST_HEADER: Final = 64  # characters
 SECRET: Final = 6
 """Characters from which on a part of an address is taken for a secret."""
 
@@ -32,6 +34,7 @@ class Answer(NamedTuple):
     status: int
     words: str
     retry_after: str = ""
+    date: str = ""
 
     @property
     def ok(self) -> bool:
@@ -57,21 +60,25 @@ class Address:
     """
     One whole address, path and query included. One request at a time; `close` breaks it.
 
+    `api`: the address is only the base of an API, and this the path below it; then an answer
+    whose body does not end is none.
+
     No failure of the other side, of the way there or of a secret's file is an exception.
     """
 
-    def __init__(self, url: str, access: Access = NO_ACCESS) -> None:
-        self._fetcher = Fetcher(url, access, exact=True)
+    def __init__(self, url: str, access: Access = NO_ACCESS, api: str = "") -> None:
+        self._fetcher = Fetcher(url, access, exact=not api)
+        self._api = api
         self._secrets = _secrets(url)
 
     @property
     def shown(self) -> str:
-        """Scheme and host: what may be logged."""
+        """Scheme and host (a socket's path): what may be logged."""
         return self._fetcher.shown
 
     def get(self, deadline: float) -> Answer:
         """Ask; `deadline` in monotonic seconds."""
-        return self._answer(lambda: self._fetcher.get("", deadline, MOST_ANSWER))
+        return self._answer(lambda: self._fetcher.get(self._api, deadline, MOST_ANSWER))
 
     def post(
         self,
@@ -82,7 +89,9 @@ class Address:
     ) -> Answer:
         """Send the body; as `get`."""
         return self._answer(
-            lambda: self._fetcher.post("", body, deadline, MOST_ANSWER, content_type, headers)
+            lambda: self._fetcher.post(
+                self._api, body, deadline, MOST_ANSWER, content_type, headers
+            )
         )
 
     def close(self) -> None:
@@ -94,19 +103,26 @@ class Address:
             page = fetch()
         except ProbeError as error:
             return Answer(0, str(error))
-        except UnicodeError:  # what the system's resolver raises for a label of 64 characters
-            return Answer(0, f"{self.shown}: no name that a host can have")
-        text = page.body.decode("utf-8", "replace")
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        words = "".join(c if c.isprintable() else " " for c in text.strip())[:MOST_WORDS]
-        words = f"answered {page.status} {words}".rstrip()
-        return Answer(page.status, words, page.headers.get("Retry-After", ""))
+        words = _words(page.body, (*self._secrets, *page.secrets))
+        return Answer(
+            page.status,
+            f"answered {page.status} {words}".rstrip(),
+            page.headers.get("Retry-After", "")[:MOST_HEADER],
+            page.headers.get("Date", "")[:MOST_HEADER],
+        )
 
 
-def _secrets(url: str) -> list[str]:
-    """Return the parts of the path and the query that nobody is to read, longest first."""
+def _words(body: bytes, secrets: tuple[str, ...]) -> str:
+    """Return the beginning of an answer as one line, to be repeated to people."""
+    return one_line(masked(body.decode("utf-8", "replace"), secrets), MOST_WORDS)
+
+
+def _secrets(url: str) -> tuple[str, ...]:
+    """Return the parts of the path and the query that nobody is to read."""
     parts = urlsplit(url)
-    pieces = [*parts.path.split("/"), *(pair.split("=")[-1] for pair in parts.query.split("&"))]
-    found = {text for piece in pieces for text in (piece, unquote(piece)) if len(text) >= SECRET}
-    return sorted(found, key=len, reverse=True)
+    path = parts.path.partition(":")[2] if parts.scheme == "unix" else parts.path
+    pieces = path.split("/")
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        pieces.append(value.lstrip("=") or name)
+    return tuple(piece for piece in pieces if len(unquote(piece)) >= SECRET)

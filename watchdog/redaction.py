@@ -1,5 +1,5 @@
 """
-Takes out of a recording what is nobody else's business: hosts, passwords, tokens.
+Takes out of a text what is nobody else's business: hosts, passwords, tokens.
 
 A name becomes the same word everywhere, so that a recording still replays. In pages and JSON
 only quoted values are touched: a host may be called `vllm`, and then its name is in every line.
@@ -7,15 +7,18 @@ only quoted values are touched: a host may be called `vllm`, and then its name i
 
 from __future__ import annotations
 
+import html
 import ipaddress
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 OWN_HOST: Final = "this-host"
 HIDDEN: Final = "redacted"
+MASKED: Final = "..."
 
 _QUOTED: Final = re.compile(r'("[^"\\\n]*(?:\\.[^"\\\n]*)*")(\s*:)?')  # the colon: a key of JSON
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")
@@ -62,6 +65,28 @@ def redactor_of(own: Iterable[str], urls: Iterable[str], secrets: Iterable[str])
                 names.setdefault(name, word)
     names.update((secret, HIDDEN) for secret in secrets if secret)
     return Redactor(names)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """Hide secrets wherever they are, in any case and however a page or an address spells them."""
+    spellings = {spelling for secret in secrets for spelling in _spellings(secret) if spelling}
+    if not spellings:
+        return text
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), MASKED, text, flags=re.IGNORECASE)
+
+
+def _spellings(secret: str) -> tuple[str, ...]:
+    """A secret as it is, in JSON, HTML and addresses; a key may have lost its padding."""
+    return (
+        secret,
+        json.dumps(secret)[1:-1],
+        html.escape(secret),
+        quote(secret),
+        quote(secret, safe=""),
+        unquote(secret),
+        secret.rstrip("="),
+    )
 
 
 def _tells(host: str) -> bool:

@@ -17,6 +17,9 @@ from watchdog.sinks import Sink
 
 log = structlog.get_logger("watchdog.round")
 
+REMIND = 600.0
+"""Seconds after which the same failure of the same place is logged again."""
+
 
 @dataclass
 class Watchdog:
@@ -35,6 +38,7 @@ class Watchdog:
     send_timeout: float = 5.0
     keep: Callable[[Report], None] = lambda _: None
     delivered: Callable[[Delivery], None] = lambda _: None
+    _failing: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
 
     def round(self) -> Report:
         """
@@ -56,10 +60,21 @@ class Watchdog:
             deliveries += _sent(sink, report, deadline)
         for delivery in deliveries:
             self.delivered(delivery)
-            if not delivery.ok:
-                log.warning("not delivered", sink=delivery.sink, to=delivery.instance,
-                            why=delivery.detail)  # fmt: skip
+            self._log(delivery)
         return deliveries
+
+    def _log(self, delivery: Delivery) -> None:
+        """Tell of a failure when it begins or changes, and then now and again."""
+        place = (delivery.sink, delivery.instance)
+        if delivery.ok:
+            self._failing.pop(place, None)
+            return
+        why, since = self._failing.get(place, ("", 0.0))
+        now = time.monotonic()
+        if delivery.detail != why or now - since >= REMIND:
+            self._failing[place] = (delivery.detail, now)
+            log.warning("not delivered", sink=delivery.sink, to=delivery.instance,
+                        why=delivery.detail)  # fmt: skip
 
     def close(self) -> None:
         """End what still blocks."""

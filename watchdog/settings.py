@@ -127,6 +127,13 @@ class Server(Strict):
         """Host and port; port 0 is any free one."""
         return split_listen(self.listen)
 
+    @property
+    def url(self) -> str:
+        """Where a program on this host reaches the port."""
+        host, port = self.address
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared)
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
 
 class SlotSettings(Strict):
     """What a slot is declared to run: a PCIe generation and a width in lanes."""

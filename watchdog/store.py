@@ -48,6 +48,8 @@ class Store:
     path: Path
     migrations: Sequence[str] = files.MIGRATIONS
     trouble: str = ""
+    lost: str = ""  # a sentence about what had to be set aside, for as long as the process lives
+    lost_notices: bool = False  # what waited could not be read: tell what fires anew
     dropped: int = 0  # notices that were never delivered and left for the bound's sake
     _tables: Tables = field(init=False)
     _durable: bool = field(default=False, init=False)
@@ -69,7 +71,7 @@ class Store:
         self._held = files.lock(self.path.parent)
         self._tried = time.monotonic()
         try:
-            self._use_file()
+            self._use_file(files.BUSY_AT_START)
             rows = self._tables.read_rows()
         except files.NewerFileError:
             self.close()
@@ -163,8 +165,8 @@ class Store:
                 log.error("the store failed twice", why=str(error))  # noqa: TRY400
                 return otherwise
 
-    def _use_file(self) -> None:
-        self._tables = Tables(files.open_file(self.path, self.migrations))
+    def _use_file(self, patience: float | None = None) -> None:
+        self._tables = Tables(files.open_file(self.path, self.migrations, patience))
         self._file = files.which(self.path)
         self._durable = self._known = True
         self.trouble = ""
@@ -215,6 +217,10 @@ class Store:
             self._use_file()
         except (sqlite3.Error, OSError):
             return False
+        self.lost = (
+            f"the file of what is remembered was {reason} and was set aside as {aside}: alerts "
+            f"that fired before may be told again, and curves begin anew"
+        )
         log.error("the store could not be used; it was set aside and a new one begun",
                   file=str(self.path), why=str(error), aside=str(aside))  # fmt: skip
         return True
@@ -238,8 +244,9 @@ class Store:
         """Give new tables what the old ones held; the next save writes what cannot be now."""
         tables, wanted = self._tables, self._wanted
         if waiting is None:
-            # They stay in the file, until it can be read again.
-            self._known = False
+            self._known = self._durable  # they stay in the file until it can be read again
+            self.lost_notices = True
+            log.error("notices that wait cannot be read", file=str(self.path))
         with suppress(sqlite3.Error):
             tables.number_from(time.time_ns() // 1000)
             tables.transaction(lambda: tables.add_notices(waiting or []))

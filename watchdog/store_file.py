@@ -7,12 +7,14 @@ file is copied beside itself and migrated; one of a newer program is refused, an
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +26,23 @@ APPLICATION: Final = 0x73776467  # "swdg": tells our file from any other SQLite 
 BUSY: Final = 3.0
 """Seconds to wait for somebody else's lock, such as a backup's."""
 
+BUSY_AT_START: Final = 30.0
+"""The same at the start: who sets the file aside then has forgotten what fires."""
+
 MOST_PAGES: Final = 65_536
 """Pages of 4 KiB: 256 MiB, whatever goes wrong with the other bounds."""
 
 BESIDE: Final = ("", "-wal", "-shm")
 """A file of SQLite is these three."""
+
+MOST_ASIDE: Final = 10
+"""Files that were set aside and are kept."""
+
+SAYINGS: Final = {
+    "malformed": "corrupt", "not a database": "corrupt", "no such table": "corrupt",
+    "is locked": "locked", "readonly database": "read-only", "disk is full": "full",
+}  # fmt: skip
+"""How SQLite says what is wrong."""
 
 MIGRATIONS: Final[Sequence[str]] = (
     """
@@ -55,19 +69,26 @@ class NewerFileError(CommandError):
     """The file was written by a newer program."""
 
 
-def open_file(path: Path, migrations: Sequence[str] = MIGRATIONS) -> sqlite3.Connection:
+def open_file(
+    path: Path, migrations: Sequence[str] = MIGRATIONS, patience: float | None = None
+) -> sqlite3.Connection:
     """
     Open the file, make it where there is none, and bring an older one up to date.
+
+    `patience`: seconds that another program may keep it locked meanwhile.
 
     Raises NewerFileError, and sqlite3.Error where it cannot be used.
     """
     path.touch(mode=0o600) if not path.exists() else None
     db = connect(str(path))
     try:
+        db.execute(f"PRAGMA busy_timeout = {(BUSY if patience is None else patience) * 1000:.0f}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")  # a power cut loses no alert either
         db.execute("PRAGMA journal_size_limit = 8388608")
         migrate(db, path, migrations)
+        db.execute("SELECT count(*) FROM kept").fetchone()  # a killed process's log is replayed
+        db.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
     except BaseException:
         db.close()
         raise
@@ -86,19 +107,15 @@ def connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(
         where, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=uri
     )
+    db.text_factory = partial(str, encoding="utf-8", errors="replace")  # one bad byte costs its row
     db.execute(f"PRAGMA max_page_count = {MOST_PAGES}")
     return db
 
 
 def migrate(db: sqlite3.Connection, path: Path | None, migrations: Sequence[str]) -> None:
     """Run what the file has not been through yet, each step in a transaction of its own."""
-    version, application = (
-        db.execute(f"PRAGMA {pragma}").fetchone()[0]
-        for pragma in ("user_version", "application_id")
-    )
-    empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-    if not empty and application != APPLICATION:
-        raise sqlite3.DatabaseError("file is not a database of serving-watchdog")
+    version = known_version(db)
+    empty = version == 0
     if version > len(migrations):
         raise NewerFileError(_refusal(path, version, len(migrations)))
     if path is not None and not empty and version < len(migrations):
@@ -108,6 +125,18 @@ def migrate(db: sqlite3.Connection, path: Path | None, migrations: Sequence[str]
             f"BEGIN IMMEDIATE; {script}; PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {i}; COMMIT;"
         )
+
+
+def known_version(db: sqlite3.Connection) -> int:
+    """Return how many migrations the file has been through; sqlite3.Error if it is not ours."""
+    version, application = (
+        int(db.execute(f"PRAGMA {pragma}").fetchone()[0])
+        for pragma in ("user_version", "application_id")
+    )
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and application != APPLICATION:
+        raise sqlite3.DatabaseError("file is not a database of serving-watchdog")
+    return version if tables else 0
 
 
 def before(path: Path, version: int) -> Path:
@@ -152,20 +181,30 @@ def set_aside(path: Path, reason: str) -> Path | None:
     for ending in BESIDE[1:]:
         with suppress(OSError):
             path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    _bound(path)
     return aside
+
+
+def asides(path: Path) -> list[Path]:
+    """Return the files that were set aside, oldest first."""
+    found = path.parent.glob(f"{path.name}.*-*Z")
+    return sorted(found, key=lambda file: file.name.rpartition("-")[2])
+
+
+def _bound(path: Path) -> None:
+    """Let go of the oldest that were set aside: a disk that fails each hour must not fill."""
+    for file in asides(path)[:-MOST_ASIDE]:
+        for ending in BESIDE:
+            file.with_name(file.name + ending).unlink(missing_ok=True)
 
 
 def reason_of(error: Exception) -> str:
     """One word for what is wrong: corrupt, locked, read-only, full, or unusable."""
-    text = str(error).lower()
-    for words, reason in (
-        ("malformed", "corrupt"), ("not a database", "corrupt"), ("no such table", "corrupt"),
-        ("locked", "locked"), ("readonly", "read-only"), ("read-only", "read-only"),
-        ("disk is full", "full"), ("no space", "full"),
-    ):  # fmt: skip
-        if words in text:
-            return reason
-    return "unusable"
+    if isinstance(error, OSError):
+        return {errno.EROFS: "read-only", errno.ENOSPC: "full"}.get(error.errno or 0, "unusable")
+    text = str(error).lower()  # Python 3.10 has no codes of SQLite
+    reasons = (reason for words, reason in SAYINGS.items() if words in text)
+    return next(reasons, "unusable")
 
 
 def which(path: Path) -> tuple[int, int] | None:
@@ -183,6 +222,13 @@ def is_held(directory: Path, held: int) -> bool:
     return which(directory / LOCK) == (stat.st_dev, stat.st_ino)
 
 
+def _opened(place: Path) -> int:
+    try:
+        return os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return os.open(place, os.O_RDONLY | os.O_CLOEXEC)  # a lock needs no writing
+
+
 def lock(directory: Path) -> int | None:
     """
     Make the directory and take it for this process; the lock ends with the process.
@@ -190,13 +236,16 @@ def lock(directory: Path) -> int | None:
     Returns the descriptor that holds it; None where the directory cannot be had at all. Raises
     CommandError where another process has it.
     """
-    place = directory / LOCK
     try:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-        try:
-            held = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            held = os.open(place, os.O_RDONLY | os.O_CLOEXEC)  # a lock needs no writing
+        held = _opened(directory / LOCK)
+    except PermissionError:
+        if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
+            raise CommandError(
+                f"{directory} belongs to another user, and may be in use: run this one as that "
+                f"user, or give it a state_dir of its own"
+            ) from None
+        return None
     except OSError:
         return None
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from watchdog.domain.finding import Verdict, worst
+from watchdog.domain.texts import printable
 
 Data = Mapping[str, Any]
 
@@ -18,7 +19,11 @@ MOST_RECEIVED = 10
 
 
 def for_people(report: Data, *, everything: bool = False, source: str = "") -> str:
-    """The report as text: the verdict, then what is wrong with its argument, then the rest."""
+    """
+    The report as text: the verdict, then what is wrong with its argument, then the rest.
+
+    Whatever a server or another program calls itself, it stays on its line and steers no terminal.
+    """
     who = f"serving-watchdog {report['version']} on {report['host']}"
     lines = [f"{who}: {report['verdict']} at {report['at']}{source}"]
     bad = [f for f in report["findings"] if f["verdict"] != "OK" and not _told_twice(f)]
@@ -29,7 +34,7 @@ def for_people(report: Data, *, everything: bool = False, source: str = "") -> s
         lines.append("")
     lines += [f"{_word(f):<12} {f['summary']}" for f in fine]
     lines += [*alerts_of(report), *received_of(report), *notes_of(report)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _told_twice(finding: Data) -> bool:
@@ -91,18 +96,20 @@ def alerts_of(report: Data) -> Iterator[str]:
         since = alert["resolved_at"] if alert["state"] == "resolved" else alert["fired_at"]
         subject = " ".join(f"{k}={v}" for k, v in alert["subject"].items())
         yield f"  {alert['state']:<9} since {since}  {alert['alertname']}  {subject}"
+        if alert["state"] == "firing" and alert.get("seen_at", report["at"]) != report["at"]:
+            yield f"            nothing was seen of it since {alert['seen_at']}"
     for target, until in report.get("paused", {}).items():
         yield f"  paused    until {until}  {target}: watched and recorded, not alerted"
 
 
 def received_of(report: Data) -> Iterator[str]:
-    """Lines about alerts of other programs, and what is seen here; whatever they say, one line."""
+    """Lines about alerts of other programs, and what is seen here."""
     told = report.get("received", [])
     if told:
         yield ""
         yield "alerts received from Alertmanager, and what is seen here"
     for alert in told[:MOST_RECEIVED]:
-        yield from (_line(text) for text in _received(alert, report["host"]))
+        yield from _received(alert, report["host"])
     if len(told) > MOST_RECEIVED:
         yield f"  and {len(told) - MOST_RECEIVED} more, see `watchdog status --json`"
 
@@ -123,11 +130,7 @@ def notes_of(report: Data) -> Iterator[str]:
     if notes:
         yield ""
         yield "troubles of the daemon's own"
-    yield from (f"  {_line(note)}" for note in notes)
-
-
-def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
+    yield from (f"  {note}" for note in notes)
 
 
 def for_nagios(report: Data) -> str:

@@ -8,7 +8,8 @@ nothing. What changes something is for programs on this host alone.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import (
@@ -22,18 +23,22 @@ from werkzeug.exceptions import (
 from watchdog import __version__, page, webhook_in
 from watchdog.answers import as_json, as_text, crashed, refused, with_headers
 from watchdog.board import Board
-from watchdog.callers import local_only, no_web_pages
+from watchdog.callers import LISTEN, local_only, no_web_pages
 from watchdog.domain import report
 from watchdog.domain.exposition import CONTENT_TYPE, expose
+from watchdog.errors import TryLater
+
+T = TypeVar("T")
 
 LONGEST_PAUSE: Final = 30 * 86400.0  # seconds
 
 
-def make_app(board: Board, *names: str) -> Flask:
-    """Return the paths that the port knows. `names` are ours beside the host's, see callers.py."""
+def make_app(board: Board, listen: str = "") -> Flask:
+    """Return the paths that the port knows; `listen` is the address or name that it listens on."""
     app = Flask(report.PRODUCT, static_folder=None)
+    app.config[LISTEN] = listen
     app.url_map.merge_slashes = False  # `//metrics` is unknown, and no redirect
-    app.before_request(no_web_pages(*names))
+    app.before_request(no_web_pages(listen))
     app.add_url_rule("/metrics", view_func=lambda: _metrics(board), endpoint="metrics")
     app.add_url_rule("/-/healthy", view_func=lambda: _healthy(board), endpoint="healthy")
     app.add_url_rule("/-/ready", view_func=lambda: _ready(board), endpoint="ready")
@@ -79,14 +84,23 @@ def _pause(board: Board) -> Response:
     number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     if not number or not 1 <= seconds <= LONGEST_PAUSE:
         raise BadRequest(f"seconds must be a number from 1 to {LONGEST_PAUSE:.0f} (30 days)")
-    board.pause(target, float(seconds))
+    _in_turn(lambda: board.pause(target, float(seconds)))
     return as_json({"target": target, "paused": True, "seconds": float(seconds)})
 
 
 def _resume(board: Board) -> Response:
     local_only()
     target = _target(board, _body("target"))
-    return as_json({"target": target, "paused": False, "was_paused": board.resume(target)})
+    was_paused = _in_turn(lambda: board.resume(target))
+    return as_json({"target": target, "paused": False, "was_paused": was_paused})
+
+
+def _in_turn(action: Callable[[], T]) -> T:
+    """Do what waits for a round to end; 503 where that takes too long."""
+    try:
+        return action()
+    except TryLater as error:
+        raise ServiceUnavailable(str(error)) from None
 
 
 def _body(*keys: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_the_words_of_a_firing_alert_are_those_of_its_newest_bad_finding() -> No
     assert book.alerts()[0].finding.argument.summary == BAD
 
 
-def test_the_book_is_bounded_and_counts_what_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_book_is_bounded_and_the_newest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "MOST_ALERTS", 3)
     book = AlertBook()
     for i in range(5):
@@ -143,7 +143,6 @@ def test_the_book_is_bounded_and_counts_what_it_dropped(monkeypatch: pytest.Monk
 
     kept = [dict(a.finding.subject)["engine"] for a in book.alerts()]
     assert kept == ["2", "3", "4"]
-    assert book.dropped == 2
 
 
 def test_every_alert_has_one_severity_for_ever() -> None:
@@ -172,3 +171,20 @@ def test_in_any_story_resolved_implies_fired_and_blind_rounds_change_nothing(
                 assert change.alert.fired_at <= now
             fired = change.alert.state is State.FIRING
         assert len(book.alerts()) <= 1
+
+
+def test_a_pause_ends_alerts_of_which_the_round_says_nothing() -> None:
+    """Upkeep stops the server first: then no engine is seen."""
+    book = AlertBook()
+    book.step([finding(BAD, QUICK)], 0)
+    book.pause("qwen", 1000)
+    [change] = book.step([], 15)
+    assert (change.alert.state, change.why) == (State.RESOLVED, Signal.PAUSED)
+
+
+def test_an_alert_of_which_nothing_is_seen_says_since_when() -> None:
+    book = AlertBook()
+    book.step([finding(BAD, QUICK)], 0)
+    book.step([], 15)
+    [alert] = book.alerts()
+    assert (alert.is_seen(0), alert.is_seen(15), alert.seen_at) == (True, False, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from watchdog.domain.arrivals import MOST_LABELS, one_line, sort
+from watchdog.domain.arrivals import MOST_LABELS, sort
 from watchdog.domain.named import Here
 from watchdog.errors import PayloadError
 
@@ -123,8 +123,3 @@ def test_every_text_is_one_printable_line_and_bounded():
     assert all(text.encode() is not None for text in texts)
     assert len(one.labels) == MOST_LABELS
     assert one.alertname.startswith("a [31m b? ccc")
-
-
-def test_one_line_is_cut_with_a_mark():
-    assert one_line("x" * 11, 10) == "xxxxxxx..."
-    assert one_line("  a \n b ", 10) == "a b"

@@ -176,3 +176,53 @@ def test_the_state_of_one_check_that_cannot_be_read_leaves_the_others() -> None:
     [states] = [s for about, s in successor.watches["qwen"].states.items() if len(about) == 3]
     assert states["acceptance_length"].dead_since is not None
     assert "progress" not in states
+
+
+def test_an_alert_that_nothing_here_judges_any_more_ends() -> None:
+    """Such as after a way back to a version that does not know it."""
+    for changed in ({"alertname": "SpecDecodeBrandNew"}, {"check": "of_a_newer_version"}):
+        story = dead(Story([Engine()]))
+        rows = kept(story.assessor)
+        name = next(name for name in rows if name.startswith('["alert"'))
+        rows[name].update(changed)  # type: ignore[union-attr]
+        successor = fresh(story.assessor)
+        recall(rows, successor, story.now, story.now)
+        story.assessor = successor
+        ended = [c for c in story.round().changes if c.why.value == "gone"]
+        assert [c.alert.state.value for c in ended] == ["resolved"]
+
+
+def test_another_server_under_the_same_name_begins_with_nothing() -> None:
+    story = dead(Story([Engine()], start=None))
+    successor = fresh(story.assessor)
+    successor.watches["qwen"].source = "http://another:8000"
+    recall(kept(story.assessor), successor, story.now, story.now)
+    story.assessor = successor
+    story.engines[0].draft(100_000, shares(100_000, *DEAD), requests=100)
+    story.round()
+    assert [c.why.value for c in story.report.changes] == ["gone"]
+    assert story.fired() == set()
+
+
+def test_what_was_kept_by_another_order_of_fields_is_read_by_its_names() -> None:
+    story = dead(Story([Engine()]))
+    rows = kept(story.assessor)
+    shapes = rows['["shapes"]']
+    [state] = [name for name in shapes if name.endswith("acceptance_length.State")]  # type: ignore[union-attr]
+    shapes[state].reverse()  # type: ignore[index]
+    for name, body in rows.items():
+        if name.startswith('["subject"') and "engine" in name:
+            body["checks"]["acceptance_length"].reverse()  # type: ignore[index]
+    successor = fresh(story.assessor)
+    assert recall(rows, successor, story.now, story.now) == []
+    assert kept(successor) | {'["shapes"]': 0} == kept(story.assessor) | {'["shapes"]': 0}
+
+
+def test_pauses_of_another_shape_are_left_out() -> None:
+    story = dead(Story([Engine()]))
+    rows = kept(story.assessor)
+    rows['["paused"]'] = []
+    successor = fresh(story.assessor)
+    [fault] = recall(rows, successor, story.now, story.now)
+    assert "paused" in fault
+    assert [a.state.value for a in successor.book.everything()] == ["firing"]

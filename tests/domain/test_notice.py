@@ -81,11 +81,6 @@ def test_a_step_that_nobody_waits_for_is_not_told(state):
     assert [n.body["change"] for n in told(step, fired(), step)] == ["firing"]
 
 
-def test_the_runbook_is_where_the_operator_keeps_it():
-    made = notices(replace(report(1020.0), changes=(fired(),)), "http://wiki/{alertname}")
-    assert made[0].body["alert"]["annotations"]["runbook_url"] == "http://wiki/SpecDecodeCollapsed"
-
-
 # Keys
 
 

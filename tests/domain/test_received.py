@@ -237,11 +237,24 @@ def test_one_round_may_hear_the_beginning_and_the_end():
 def test_the_newest_are_kept_newest_first():
     kept: tuple[Received, ...] = ()
     for at in range(3):
-        told = arrivals(*(alert(fingerprint=f"f{at}-{i}") for i in range(30)))
+        told = arrivals(*(alert(fingerprint=f"f{at}-{i}") for i in range(100)))
         kept = step(kept, told, {}, float(at))
     assert len(kept) == MOST_KEPT
-    assert [one.fingerprint for one in kept[:2]] == ["f2-29", "f2-28"]
-    assert kept[-1].fingerprint == "f1-10"
+    assert [one.fingerprint for one in kept[:2]] == ["f2-99", "f2-98"]
+    assert kept[-1].fingerprint == "f1-0"
+
+
+def test_what_has_ended_makes_room_for_what_fires() -> None:
+    kept = step((), arrivals(alert(fingerprint="fires")), {}, 0.0)
+    ended = [
+        alert(status, fingerprint=f"f{i}")
+        for i in range(MOST_KEPT + 50)
+        for status in ("firing", "resolved")
+    ]
+    for one in ended:
+        kept = step(kept, arrivals(one), {}, 1.0)
+    assert len(kept) == MOST_KEPT
+    assert [one.fingerprint for one in kept if one.status == "firing"] == ["fires"]
 
 
 @pytest.mark.parametrize("status", ["firing", "resolved"])

@@ -22,6 +22,9 @@ from watchdog.store import RETRY
 
 HOST = "gpu-1"
 
+UNIT = {"MALLOC_ARENA_MAX": "2"}
+"""What systemd/serving-watchdog.service sets in the daemon's environment and matters here."""
+
 
 @dataclass
 class House:
@@ -59,7 +62,7 @@ class House:
         self.config = self.folder / "config.yaml"
         self.log = self.folder / "daemon.log"
         self.write()
-        self._nursery = self.nursery or self._stack.enter_context(Nursery())
+        self._nursery = self.nursery or self._stack.enter_context(Nursery(**UNIT))
         self._stack.callback(self._end)
 
     def __enter__(self) -> House:

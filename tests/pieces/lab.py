@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,6 +118,23 @@ class Prometheus:
         answer = get(f"{self.url}/api/v1/{what}?{query}")
         assert answer["status"] == "success", answer
         return answer["data"]["result"]
+
+
+def uncommented(text: str) -> str:
+    """Put in force what shipped YAML has as commented settings: `#` and no single space after."""
+    return re.sub(r"^( {4,})#(?! \S)", r"\1", text, flags=re.MULTILINE)
+
+
+def scrapes_over_tls() -> str:
+    """scrape.yml as its comments say for a Prometheus elsewhere."""
+    text = (CONFIG / "prometheus/scrape.yml").read_text()
+    here = """\
+    static_configs:
+      - targets: ["127.0.0.1:19590"]
+        labels: {host: gpu-1}
+"""
+    assert here in text
+    return uncommented(text.replace(here, ""))
 
 
 def shipped_scrapes(addresses: Mapping[str, str], interval: str = "1s") -> list[dict[str, Any]]:

@@ -69,16 +69,16 @@ class Lines:
 
     def __init__(self) -> None:
         self._told: dict[str, list[str]] = {}
-        self._length = 0
+        self.length = 0
 
     def minutes(self, count: int, **values: float) -> None:
         """Append `count` minutes with these values."""
         for name, value in values.items():
-            told = self._told.setdefault(name, ["_"] * self._length)
+            told = self._told.setdefault(name, ["_"] * self.length)
             told += [str(value)] * count
-        self._length += count
+        self.length += count
         for told in self._told.values():
-            missing = self._length - len(told)
+            missing = self.length - len(told)
             told.extend(["stale", *["_"] * (missing - 1)] if missing else [])
 
     def series(self) -> Series:
@@ -117,10 +117,11 @@ class Vllm:
         engine: str = "0",
         wire: Mapping[str, str] = WIRE,
         speculation: bool = True,
+        model: str = "tiny",
     ) -> None:
         self.labels = {
             "job": "vllm", "instance": instance, "host": instance.partition(":")[0],
-            "engine": engine, "model_name": "tiny",
+            "engine": engine, "model_name": model,
         }  # fmt: skip
         self._wire = {k: v for k, v in wire.items() if speculation or k not in SPECULATION}
         self._lines = Lines()
@@ -157,6 +158,11 @@ class Vllm:
         self._value = dict.fromkeys(kept, 0.0)
         self._born += 3600
         return self
+
+    @property
+    def length(self) -> int:
+        """Minutes told so far."""
+        return self._lines.length
 
     def series(self) -> Series:
         return self._lines.series()

@@ -110,6 +110,15 @@ STALLED = {"alertname": "ServingStalled", **ENGINE}
 LOST = {"alertname": "GpuMissing", **CARD}
 COLLAPSED = {"alertname": "SpecDecodeCollapsed", **ENGINE}
 
+TWICE = (
+    ("SpecDecodeCollapsed", "VllmDrafterDead"), ("SpecDecodeNotDrafting", "VllmNotDrafting"),
+    ("ServingStalled", "VllmStalled"), ("ServingDown", "VllmDown"),
+    ("ServingRestarting", "VllmRestarting"),
+)  # fmt: skip
+"""What the daemon and the rules on vLLM's metrics both say of one trouble."""
+OF_SERVER = {"ServingDown", "ServingRestarting"}
+DRAFTER_DEAD = {"alertname": "VllmDrafterDead", **PAGE, **ENGINE}
+
 SILENCED = [
     (DOWN, COLLAPSED),
     (DOWN, {"alertname": "SpecDecodeNotDrafting", **ENGINE}),
@@ -126,6 +135,10 @@ SILENCED = [
     (COLLAPSED, {"alertname": "SpecDecodeShallowDrafts", **ENGINE}),
     ({"alertname": "VllmDown", **PAGE},
      {"alertname": "VllmDrafterDead", **PAGE, "engine": "0", "model_name": "tiny"}),
+    *((COLLAPSED | {"alertname": ours}, {"alertname": theirs, **PAGE, **ENGINE})
+      for ours, theirs in TWICE if ours not in OF_SERVER),
+    *(({"alertname": ours, **TARGET}, {"alertname": theirs, **PAGE, **TARGET})
+      for ours, theirs in TWICE if ours in OF_SERVER),
 ]  # fmt: skip
 HEARD = [
     (DOWN, {"alertname": "ServingRestarting", **TARGET}),
@@ -138,6 +151,11 @@ HEARD = [
     (LOST, {"alertname": "GpuLinkDegraded", **CARD, "host": "gpu-2"}),
     ({"alertname": "GpuMissing", "host": "gpu-1"},
      {"alertname": "GpuLinkDegraded", "host": "gpu-1"}),
+    (COLLAPSED, DRAFTER_DEAD | {"target": "other"}),
+    (COLLAPSED, DRAFTER_DEAD | {"engine": "1"}),
+    (COLLAPSED, DRAFTER_DEAD | {"host": "gpu-2"}),
+    (COLLAPSED, {k: v for k, v in DRAFTER_DEAD.items() if k != "target"}),
+    (DOWN, {"alertname": "VllmDown", **PAGE}),  # of a server that the daemon may not watch
 ]  # fmt: skip
 
 

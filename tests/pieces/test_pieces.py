@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.binaries import find
+from tests.pieces.lab import scrapes_over_tls, uncommented
 from tests.pieces.promtool import CONFIG, RULES, alert_rules
 from watchdog.domain.alert import PATIENCE
 from watchdog.domain.report import RUNBOOK
@@ -39,6 +41,42 @@ def test_promtool_accepts_the_scrapes_with_the_rules_beside_them(tmp_path):
     promtool("check", "config", "--syntax-only", str(RULES / "scrape.yml"))
 
 
+def test_promtool_accepts_the_scrapes_over_tls(tmp_path):
+    (tmp_path / "prometheus.yml").write_text(scrapes_over_tls())
+    promtool("check", "config", "--syntax-only", str(tmp_path / "prometheus.yml"))
+
+
+def example(title: str) -> Any:
+    """The settings that docs/port.md shows below this word."""
+    page = (ROOT / "docs/port.md").read_text()
+    block = re.search(rf"^{title}:\n\n((?:    .*\n)+)", page, re.MULTILINE)
+    assert block
+    (found,) = yaml.safe_load(block[1])
+    return found
+
+
+def test_the_page_of_the_port_and_the_files_show_the_same_ways_through_the_proxy():
+    jobs = yaml.safe_load(scrapes_over_tls())["scrape_configs"]
+    (job,) = [job for job in jobs if job["job_name"] == "serving-watchdog"]
+    told = example("Prometheus")
+    assert told == {key: value for key, value in job.items() if key in told}
+    text = uncommented((CONFIG / "alertmanager/serving-watchdog.yml").read_text())
+    receivers = yaml.safe_load(text)["receivers"]
+    assert example("Alertmanager") in receivers
+    (port,) = re.findall(r"listen (\d+) ssl;", (CONFIG / "proxy/nginx.conf").read_text())
+    url = example("Alertmanager")["webhook_configs"][0]["url"]
+    assert {
+        url.split(":")[2].split("/")[0],
+        told["static_configs"][0]["targets"][0].split(":")[1],
+    } == {port}
+
+
+def test_no_shipped_file_speaks_of_another_port_than_ours():
+    """`:443` and a token once stood where nginx.conf listens on 9590 and takes a password."""
+    for path in CONFIG.rglob("*.yml"):
+        assert not re.search(r"example(\.com)?(:443|/webhook/)", path.read_text()), path
+
+
 @pytest.mark.parametrize("rule", ALERTS)
 def test_an_alert_has_its_severity_its_sentences_and_a_page(rule):
     assert rule["labels"]["severity"] in {"warning", "critical"}
@@ -64,6 +102,13 @@ def test_the_page_tells_of_every_alert_with_its_severity_and_of_every_file():
     rules = {r["alert"]: r["labels"]["severity"] for file in FILES for r in alert_rules(file)}
     told = dict(re.findall(r"^\| `(\w+)` \| (warning|critical) \|", page, re.MULTILINE))
     assert told == {name: severity for name, severity in rules.items() if name not in PATIENCE}
+    # How much is wanted before a rule speaks, which is why it may be silent.
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for rule in (r for file in FILES for r in alert_rules(file) if r["alert"] not in PATIENCE):
+        for least in re.findall(r">= (\d+)", str(rule["expr"])):
+            assert re.search(rf"\b{int(least):,} (?!s\b|minutes\b)", rows[rule["alert"]]), rule[
+                "alert"
+            ]
     files = [path for kind in ("prometheus", "alertmanager", "grafana") for path in
              (CONFIG / kind).iterdir()]  # fmt: skip
     for path in files:

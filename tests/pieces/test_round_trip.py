@@ -67,6 +67,8 @@ def lab(tmp_path: Path) -> Iterator[SimpleNamespace]:
             )
         )
         scrapes = shipped_scrapes({"vllm": server.url})
+        assert "target" in scrapes[0]["static_configs"][0]["labels"]
+        scrapes[0]["static_configs"][0]["labels"]["target"] = "qwen"
         rules = [impatient_rules(tmp_path)]
         enter(prometheus(tmp_path / "prometheus", scrapes, rules, manager.url))
         yield SimpleNamespace(server=server, manager=manager, daemon=ours)
@@ -78,7 +80,8 @@ def test_an_alert_of_prometheus_comes_back_explained(lab):
 
     assert theirs["labels"] == {
         "alertname": "VllmDrafterDead", "severity": "critical", "job": "vllm", "host": "gpu-1",
-        "instance": lab.server.url.removeprefix("http://"), "engine": "0", "model_name": "tiny",
+        "instance": lab.server.url.removeprefix("http://"), "target": "qwen", "engine": "0",
+        "model_name": "tiny",
     }  # fmt: skip
     assert ours["labels"] == {
         "alertname": "SpecDecodeCollapsed", "severity": "critical", "host": "gpu-1",
@@ -95,3 +98,8 @@ def test_an_alert_of_prometheus_comes_back_explained(lab):
     assert any("SpecDecodeCollapsed" in said for said in received["diagnosis"]), json.dumps(
         received
     )
+
+    # It was told before ours fired; from now on people hear of one of them alone.
+    (silenced,) = lab.manager.alerts(alertname="VllmDrafterDead")
+    assert silenced["status"]["inhibitedBy"] == [ours["fingerprint"]]
+    assert ours["status"]["inhibitedBy"] == []

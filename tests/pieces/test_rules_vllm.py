@@ -92,6 +92,40 @@ def test_it_ends_where_nobody_scrapes_the_server_any_more(tmp_path):
     check(tmp_path, FILE, page.series(), [dead(page, 20), *silent("VllmDrafterDead", 30)])
 
 
+def test_a_model_that_another_replaced_ends_after_an_hour(tmp_path):
+    """The same server, under the same address: nothing of the dead drafter comes ever again."""
+    old = Vllm().minutes(20, DEAD).down(5).unnamed(120)
+    new = Vllm(model="other").gone(25).minutes(120, HEALTHY)
+    tests = [*[dead(old, at) for at in (20, 30, 75)], *silent("VllmDrafterDead", 90, 120, 144)]
+    check(tmp_path, FILE, {**new.series(), **old.series()}, tests)
+
+
+def test_an_engine_of_which_there_are_fewer_now_ends_after_an_hour(tmp_path):
+    """Scaled from two to one; a scrape that fails now and then does not put it off."""
+    one, gone = Vllm(), Vllm(engine="1").minutes(20, DEAD).gone(120)
+    one.minutes(20, HEALTHY).down(3)
+    for _ in range(4):
+        one.minutes(25, HEALTHY).down(1)
+    tests = [*[dead(gone, at) for at in (20, 50, 75)], *silent("VllmDrafterDead", 90, 120)]
+    check(tmp_path, FILE, {**gone.series(), **one.series()}, tests)
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        lambda page: page.down(10).minutes(60, IDLE),
+        lambda page: page.down(3).restart().minutes(70, IDLE),
+        lambda page: page.down(70).restart().minutes(70, IDLE),
+        lambda page: page.unnamed(70).minutes(20, IDLE),
+    ],
+    ids=["scrapes fail", "restart", "down for longer than an hour", "a page without series"],
+)
+def test_who_comes_back_was_not_gone(tmp_path, away):
+    page = Vllm().minutes(20, DEAD)
+    length = away(page).length
+    check(tmp_path, FILE, page.series(), [dead(page, at) for at in (20, *range(25, length, 5))])
+
+
 def test_one_dead_engine_of_two_is_told_by_its_number(tmp_path):
     one, two = Vllm().minutes(30, part(HEALTHY, 10)), Vllm(engine="1").minutes(30, DEAD)
     check(tmp_path, FILE, {**one.series(), **two.series()}, [dead(two, 25)])
@@ -208,7 +242,7 @@ STUCK = {"running": 1, "waiting": 3}
 def test_work_without_a_token_is_a_stall(tmp_path):
     page = Vllm().minutes(10, {**HEALTHY, "running": 1}).minutes(10, STUCK)
     page.minutes(5, {**HEALTHY, "running": 1})
-    said = "gpu-1 tiny engine 0: 4 requests wait and no token comes"
+    said = "gpu-1 tiny engine 0: 4 requests run or wait and no token comes"
     tests = [*silent("VllmStalled", 10, 12),
              firing(FILE, "VllmStalled", 15, said, **page.labels),
              *silent("VllmStalled", 21)]  # fmt: skip

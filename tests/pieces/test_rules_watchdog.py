@@ -119,6 +119,21 @@ def test_a_resolved_alert_does_not_come_back_while_the_daemon_is_away(tmp_path):
     check(tmp_path, FILE, daemon.series, silent("SpecDecodeCollapsed", 6, 11, 20, 39))
 
 
+GONE = state("SpecDecodeCollapsed", "resolved", **ENGINE)
+OTHER = state("SpecDecodeCollapsed", "firing", **{**ENGINE, "engine": "1"})
+
+
+@pytest.mark.parametrize("says", [{}, {GONE: 1}, {OTHER: 1}], ids=["nothing", "over", "of another"])
+@pytest.mark.parametrize("away", [0, 10], ids=["reloaded", "restarted"])
+def test_what_the_daemon_ended_itself_ends_here(tmp_path, away, says):
+    """A target that left its configuration, an engine that is gone: here no series ends it."""
+    daemon = Daemon().rounds(5, **{FIRES: 1}).says(away, {UP: 0}).rounds(10, **says)
+    other = firing(FILE, "SpecDecodeCollapsed", away + 7, DEAD.replace("engine 0", "engine 1"),
+                   host="gpu-1", **{**ENGINE, "engine": "1"})  # fmt: skip
+    after = [other] if OTHER in says else silent("SpecDecodeCollapsed", away + 5, away + 14)
+    check(tmp_path, FILE, daemon.series, [*[collapsed(at) for at in (4, 4 + away)], *after])
+
+
 def test_the_alerts_of_a_host_that_left_the_configuration_end(tmp_path):
     daemon = Daemon().rounds(5, **{FIRES: 1}).says(5, {})
     check(tmp_path, FILE, daemon.series, [collapsed(4), *silent("SpecDecodeCollapsed", 6)])
@@ -224,6 +239,34 @@ def test_what_no_instance_of_a_cluster_took_is_told(tmp_path, works, fails, told
         who = " ".join([told["sink"], told.get("destination", "")])
         says = f"gpu-1: serving-watchdog cannot deliver: {who}"
         tests.append(firing(FILE, alert, 30, says, **MINE, **told))
+    check(tmp_path, FILE, series, tests)
+
+
+@pytest.mark.parametrize("before", ["_x10", "0x10"], ids=["seen first at 1", "born at 0"])
+@pytest.mark.parametrize("to", [AM_1, HOOK_2], ids=["alertmanager", "webhook"])
+def test_one_thing_that_was_dropped_is_told_while_nothing_arrives(tmp_path, before, to):
+    """A webhook drops what is too old and may try nothing else for days."""
+    sink, destination = to
+    told = {"sink": sink} if to is AM_1 else {"sink": sink, "destination": destination}
+    says = f"gpu-1: serving-watchdog cannot deliver: {sink} {told.get('destination', '')}"
+    alert = "ServingWatchdogNotDelivering"
+    tests = [*silent(alert, 10, 14, 25, 39), firing(FILE, alert, 18, says, **MINE, **told)]
+    check(tmp_path, FILE, {sent(*to, "failed"): f"{before} 1x30"}, tests)
+    well = {sent(*to, "failed"): f"{before} 1x30", sent(*to, "ok"): f"{before} 1x30"}
+    check(tmp_path, FILE, well, silent(alert, 10, 14, 18, 25, 39))
+
+
+def test_an_old_failure_is_not_new_because_a_scrape_failed(tmp_path):
+    series = {sent(*HOOK_1, "failed"): "5x20 stale _x4 5x30"}
+    check(tmp_path, FILE, series, silent("ServingWatchdogNotDelivering", 25, 30, 36, 42, 50))
+
+
+def test_a_destination_that_was_removed_is_told_no_longer_than_the_window(tmp_path):
+    series = {sent(*HOOK_2, "failed"): "0x10 1+1x20 stale _x20"}
+    told = {"sink": "webhook", "destination": "tickets"}
+    says = "gpu-1: serving-watchdog cannot deliver: webhook tickets"
+    alert = "ServingWatchdogNotDelivering"
+    tests = [firing(FILE, alert, 30, says, **MINE, **told), *silent(alert, 43, 50)]
     check(tmp_path, FILE, series, tests)
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from watchdog.fetch import Access
 from watchdog.sinks import test_report as report_of_a_test
 from watchdog.sinks import undelivered
 from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
-from watchdog.sinks.alertmanager_instance import BATCH
+from watchdog.sinks.alertmanager_instance import ABOUT_US, BATCH
 
 FAILING = (200, 200, 401, 429, 500, 503)
 
@@ -136,7 +138,7 @@ def test_one_refused_alert_does_not_mute_the_rest(hook):
 
     hook.answer = answer
     to = sink(hook.url)
-    taken, refused = send(to, report(1000.0, *many(BATCH + 6)))
+    refused, taken = send(to, report(1000.0, *many(BATCH + 6)))
     assert (taken.ok, taken.count) == (True, BATCH + 5)
     assert (refused.ok, refused.count) == (False, 1)
     assert refused.detail == 'SpecDecodeCollapsed: answered 400 "bad one"'
@@ -154,7 +156,7 @@ def test_what_is_refused_is_not_sent_again_before_the_next_minute(hook):
     assert len(hook.bodies) == 8
 
 
-@pytest.mark.parametrize("status", [301, 401, 404, 410, 415, 429])
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 410, 415, 429])
 def test_an_answer_about_the_sender_ends_the_round(hook, status):
     hook.answer = lambda _: (status, b"")
     to = sink(hook.url)
@@ -168,7 +170,7 @@ def test_an_answer_about_the_sender_ends_the_round(hook, status):
 
 def test_a_batch_that_fails_on_their_side_does_not_keep_the_next_one(hook):
     hook.answer = lambda body: (500, b"") if "t000" in names(body) else (200, b"")
-    taken, failed = send(sink(hook.url), report(1000.0, *many(BATCH + 1)))
+    failed, taken = send(sink(hook.url), report(1000.0, *many(BATCH + 1)))
     assert (taken.count, failed.count) == (1, BATCH)
 
 
@@ -230,6 +232,12 @@ def test_what_an_instance_says_is_repeated_shortened_and_on_one_line(hook):
     assert failed.detail.startswith("answered 500 a b [31mccc")
     assert len(failed.detail) < 250
     assert failed.detail.isprintable()
+
+
+def test_the_page_for_operators_tells_which_answers_are_about_the_sender():
+    page = Path(__file__).parents[2].joinpath("docs", "alertmanager.md").read_text()
+    (told,) = re.findall(r"^\| answers about the sender \(([\d, ]+)\)", page, re.MULTILINE)
+    assert {int(status) for status in told.split(", ")} == ABOUT_US
 
 
 def test_memory_holds_only_what_is_still_told(hook):

@@ -140,6 +140,28 @@ def test_a_token_is_sent_with_every_post_and_read_anew(hook, tmp_path):
     assert hook.authorizations == ["Bearer first", "Bearer first", "Bearer second"]
 
 
+@pytest.mark.parametrize("kind", ["token", "password"])
+def test_a_secret_that_an_instance_repeats_is_not_told(hook, tmp_path, kind):
+    hook.answer = lambda _: (401, f"bad {hook.authorizations[-1]} from me:{PASSWORD}".encode())
+    secret = tmp_path / "secret"
+    secret.write_text(PASSWORD)
+    how = (
+        Access(bearer_token_file=secret)
+        if kind == "token"
+        else Access(username="me", password_file=secret)
+    )
+    (failed,) = send(f"{hook.url}/hidden-prefix", how, alert())
+    said = {"token": "bad Bearer ... from me:...", "password": "bad Basic ... from me:..."}[kind]
+    assert failed.detail == f"answered 401 {said}"
+    assert failed.instance == f"{hook.url}/..."
+
+
+def test_a_prefix_that_an_instance_repeats_is_not_told(hook):
+    hook.answer = lambda _: (404, b"nothing at /hidden-prefix/api/v2/alerts")
+    (failed,) = send(f"{hook.url}/hidden-prefix", Access(), alert())
+    assert failed.detail == "answered 404 nothing at /.../api/v2/alerts"
+
+
 def test_a_token_that_is_refused_mutes_only_that_instance(hooks, tmp_path):
     token = tmp_path / "token"
     token.write_text("old\n")

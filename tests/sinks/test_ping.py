@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
 
@@ -228,22 +227,12 @@ def test_closing_ends_what_is_under_way(receiver):
 # A test alert
 
 
-def of_a_test():
-    return report_of_a_test("gpu-1", "1.0", 1000.0, ())
-
-
-def test_a_test_is_one_ping_of_success_whose_answer_is_awaited(receiver):
-    ping = Ping(f"{receiver.url}/{UUID}")
-    (told,) = ping.send(of_a_test(), time.monotonic() + 5)
-    assert (told.ok, told.detail) == (True, "success: taken")
-    assert paths(receiver) == [""]
-
-
-def test_a_test_of_a_silent_switch_ends_at_the_deadline():
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        ping = Ping(f"http://127.0.0.1:{silent.getsockname()[1]}/{UUID}")
-        began = time.monotonic()
-        (told,) = ping.send(of_a_test(), began + 0.4)
-        assert time.monotonic() - began < 2
-        ping.close()
-    assert (told.ok, told.detail) == (False, "no answer in time")
+def test_a_test_pings_nobody_because_no_daemon_need_be_alive_and_says_so(receiver):
+    """Else whoever tests each night keeps the switch of a dead daemon quiet."""
+    lab = Lab(f"{receiver.url}/{UUID}")
+    lab.told += lab.ping.send(report_of_a_test("gpu-1", "1.0", 1000.0, ()), time.monotonic() + 5)
+    assert [(d.ok, d.instance, d.count) for d in lab.told] == [(True, f"{receiver.url}/...", 0)]
+    assert lab.told[0].detail == "not pinged: a test must not pass for a daemon that is alive"
+    assert lab.ping._thread is None
+    lab.at(1000.0)  # and it is no round: the daemon's first one still says start
+    assert paths(receiver) == ["/start"]

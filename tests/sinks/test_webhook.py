@@ -82,8 +82,7 @@ class Lab:
         return [(d.ok, d.count) for d in self.told]
 
     def close(self) -> None:
-        for hook in self.hooks:
-            hook.close()
+        WebhookSink(tuple(self.hooks)).close()
         self.stack.close()
 
 
@@ -252,18 +251,13 @@ def test_a_password_that_cannot_be_read_is_told_and_nothing_is_lost(lab, tmp_pat
     assert len(receiver.asked) == 1
 
 
-def test_trouble_is_a_sentence_until_the_notice_is_taken(lab):
-    receiver = lab.receiver(Answered(503, b"starting"))
+def test_a_try_that_failed_is_told_with_how_much_waits(lab):
+    receiver = lab.receiver(Answered(503, b"starting"), HANG)
     sink = WebhookSink((lab.hook(f"{receiver.url}/secret-path"),))
     lab.put(some(3))
-    assert sink.troubles() == []
-    sink.send(report(1000.0), 0.0)
-    assert until(sink.troubles) == [
-        "webhook pager: answered 503 starting; 3 kept, to be tried again"
-    ]
-    receiver.answers = [Answered()]
-    lab.empty()
-    until(lambda: sink.troubles() == [])
+    (told,) = until(lambda: sink.send(report(1000.0), 0.0))
+    assert (told.ok, told.count) == (False, 1)
+    assert told.detail == "answered 503 starting; 3 kept, to be tried again"
 
 
 # When
@@ -427,9 +421,23 @@ def test_a_notice_that_nobody_took_for_seven_days_is_dropped_with_a_line(lab):
     assert pytest.approx(7 * DAY) == MOST_AGE
 
 
+def test_a_notice_that_was_never_tried_is_tried_once_however_old_it_is(lab):
+    """This host was off for 8 days: nobody has heard of it yet."""
+    receiver = lab.receiver(Answered(), Answered(503, b"later"))
+    lab.hook(receiver.url)
+    taken, failed = some(2)
+    lab.put([taken, failed], age=8 * DAY)
+    with capture_logs() as lines:
+        lab.empty()
+    assert receiver.keys == [taken.key, failed.key]
+    assert [(line["key"], line["why"]) for line in lines] == [
+        (failed.key, "not taken within 7 days, in 1 try")
+    ]
+
+
 def test_a_notice_is_dropped_at_seven_days_even_while_its_back_off_lasts(lab):
     lab.hook(lab.receiver().url)
-    lab.put(some(1), age=MOST_AGE + 1, next_at=lab.clock.now() + 250)
+    lab.put(some(1), age=MOST_AGE + 1, tries=1, next_at=lab.clock.now() + 250)
     lab.empty()
     assert lab.results() == [(False, 1)]
 
@@ -455,6 +463,15 @@ def test_no_secret_of_the_address_is_told_even_if_the_answer_repeats_it(lab):
     assert not failed.ok
     assert "SECRET" not in failed.detail
     assert "hush" not in failed.detail
+
+
+def test_a_token_that_a_receiver_repeats_is_not_told(lab, tmp_path):
+    (tmp_path / "token").write_text("s3cret\n")
+    receiver = lab.receiver(
+        lambda asked: Answered(401, f"bad {asked.headers['Authorization']}".encode())
+    )
+    hook = lab.hook(receiver.url, access=Access(bearer_token_file=tmp_path / "token"))
+    assert hook.test(some(1)[0], time.monotonic() + 5).detail == "answered 401 bad Bearer ..."
 
 
 def test_what_a_receiver_says_is_repeated_shortened_and_on_one_line(lab):
@@ -520,7 +537,7 @@ def test_closing_ends_a_post_that_is_under_way_and_keeps_its_notice_untried(lab)
     lab.round()
     until(lambda: receiver.asked)
     began = time.monotonic()
-    first.close()
+    WebhookSink((first,)).close()
     assert time.monotonic() - began < 1
     assert first._thread is not None
     assert not first._thread.is_alive()
@@ -540,9 +557,49 @@ def test_closing_ends_a_sleeping_worker_at_once(lab, ahead):
     lab.round()
     until(lambda: hook._thread is not None and hook._thread.is_alive())
     began = time.monotonic()
-    hook.close()
+    WebhookSink((hook,)).close()
     assert time.monotonic() - began < 0.5
     assert not any(t.name == "webhook-pager" for t in threading.enumerate())
+
+
+@pytest.fixture
+def no_names(monkeypatch) -> Iterator[None]:
+    """The system's resolver hangs for all names but addresses; it cannot be interrupted."""
+    real, over = socket.getaddrinfo, threading.Event()
+
+    def hang(host: str, *args, **given):
+        if not host[0].isdigit():
+            over.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "no resolver")
+        return real(host, *args, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    yield
+    over.set()
+
+
+@pytest.mark.usefixtures("no_names")
+def test_closing_many_takes_two_seconds_in_all_and_none_waits_for_another(lab):
+    """Names that are being looked up cannot be interrupted; a post that is under way can."""
+    receiver = lab.receiver(HANG)
+    stuck = [lab.hook(f"http://stuck-{i}.example", f"stuck-{i}") for i in range(4)]
+    last = lab.hook(receiver.url, "last")
+    for hook in lab.hooks:
+        lab.put(some(1), name=hook.name)
+    lab.round()
+    until(lambda: receiver.asked)
+    ended = threading.Thread(target=last._thread.join)
+    ended.start()
+    began = time.monotonic()
+    closing = threading.Thread(target=WebhookSink(tuple(lab.hooks)).close)
+    closing.start()
+    ended.join(1.5)
+    assert not ended.is_alive()
+    closing.join(10)
+    assert 1.9 < time.monotonic() - began < 3
+    assert all(hook._thread.is_alive() for hook in stuck)
+    assert lab.outbox.log == []
+    lab.hooks.clear()
 
 
 def test_a_round_waits_for_nothing(lab):

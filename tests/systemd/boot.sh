@@ -30,8 +30,10 @@ ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 [ $# -eq 1 ] || exit 0
 
-# Nothing of this machine's own: no mounts, no timers, no devices to settle, no clock to set.
+# Nothing of this machine's own: no mounts, no timers, no services, no devices to settle, no clock
+# to set.
 : >etc/fstab
+rm -f etc/systemd/system/multi-user.target.wants/*
 for unit in timers.target systemd-udevd.service systemd-udev-trigger.service systemd-timesyncd.service \
     systemd-networkd.service systemd-resolved.service systemd-logind.service getty.target dbus.service dbus.socket systemd-modules-load.service; do
     ln -sf /dev/null "etc/systemd/system/$unit"
@@ -40,4 +42,4 @@ done
 # it a credential stays in the namespace of the helper that wrote it.
 mount --make-rshared .
 exec env -i container=throw-away PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    chroot . /lib/systemd/systemd --unit=basic.target --log-target=journal --show-status=no
+    chroot . /lib/systemd/systemd --unit=multi-user.target --log-target=journal --show-status=no

@@ -71,7 +71,7 @@ class Host:
             children = psutil.Process(self._outer.pid).children()
             if children and children[0].name() == "systemd":
                 self.pid = children[0].pid
-                if self.run("systemctl", "is-active", "basic.target").returncode == 0:
+                if self.run("systemctl", "is-active", "multi-user.target").returncode == 0:
                     return
             time.sleep(0.05)
         log = self._log.read_text(errors="replace")

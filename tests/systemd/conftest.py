@@ -53,4 +53,6 @@ def installed() -> Iterator[Installed]:
                 shutil.copy2(source, product.checkout / part)
         code, product.first = product.make("install")
         assert code == 0, product.first
+        # As after any other package's install or a boot: multi-user.target holds the unit from now on.
+        host.ok("systemctl", "daemon-reload")
         yield product

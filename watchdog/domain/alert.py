@@ -122,6 +122,10 @@ class Alert:
     resolved_at: float | None = None
     seen_at: float = 0.0
 
+    def is_seen(self, now: float) -> bool:
+        """Whether the round of `now` spoke of it; else what it says is as of `seen_at`."""
+        return self.seen_at >= now
+
     @property
     def severity(self) -> str:
         """One severity for ever, by name, so that labels never change under a firing alert."""
@@ -146,7 +150,6 @@ class AlertBook:
         self._paused: dict[str, float] = {}
         self._closed: set[tuple[str, str | None]] = set()  # what the config no longer asks
         self._ended: set[tuple[str, Labels]] = set()
-        self.dropped = 0  # alerts that left for the bound's sake; told by the daemon
 
     def pause(self, target: str, until: float) -> None:
         """Alert nothing about this target until then; `resume` ends it earlier."""
@@ -189,6 +192,11 @@ class AlertBook:
                     continue
                 old = Alert(finding)
             self._move(_judged(old, finding, now, paused=_is_paused(finding, paused)), old, changes)
+        for old in list(self._alerts.values()) if paused else ():
+            # Also those of which this round says nothing: a server that is stopped for its upkeep.
+            if _is_paused(old.finding, paused):
+                quiet = replace(old, bad_since=None, good_since=None, seen_at=now)
+                self._move((quiet, Signal.PAUSED), old, changes)
         vanished = set(gone)
         if vanished or self._closed or self._ended:
             for old in list(self._alerts.values()):
@@ -247,7 +255,6 @@ class AlertBook:
                 del self._alerts[key]
         while len(self._alerts) > MOST_ALERTS:
             del self._alerts[min(self._alerts, key=lambda k: self._alerts[k].seen_at)]
-            self.dropped += 1
 
 
 def _is_paused(finding: Finding, paused: Mapping[str, float]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from watchdog.domain.alert import PATIENCE
 from watchdog.domain.named import Here, named, place
 from watchdog.domain.sample import Labels
+from watchdog.domain.texts import one_line
 from watchdog.errors import PayloadError
 
 VERSION: Final = "4"
@@ -60,15 +61,6 @@ def sort(payload: Any, here: Here) -> Sorted:
         else:
             arrivals.append(_arrival(alert, labels, status, target, group))
     return Sorted(tuple(arrivals), ours, others)
-
-
-def one_line(text: str, most: int) -> str:
-    """Make a text safe to print: one line, no control characters, no half surrogates, bounded."""
-    if len(text) <= most and " " not in text and text.isprintable():
-        return text  # the common case: a name, a value, an address
-    text = text[: 4 * most].encode("utf-8", "replace").decode("utf-8")
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def _alerts(payload: Any) -> list[Any]:

@@ -18,6 +18,12 @@ from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels, Reading, labels
 from watchdog.domain.slots import DECLARED, blind_links, left
 
+READING: Final = "reading"
+"""The check of findings about a reading itself."""
+
+CRASHED: Final = "crashed"
+"""The check of findings about a check of ours that crashed."""
+
 WHOLE: Final = frozenset({"target", "host"})
 """What a check may be about that is one window a round; engines and GPUs are its parts."""
 
@@ -37,14 +43,17 @@ class Watch:
     """
     One target, or this host and its GPUs: history, checks by name, what they keep of subjects.
 
-    `here`: the target runs on this host, so the host's GPUs may be its own.
+    `here`: the target runs on this host, so the host's GPUs may be its own. `source` is the
+    address that it is read from: another one is another server, whatever its name.
     """
 
     history: History
     checks: Mapping[str, Check]
     states: dict[Labels, dict[str, Any]] = field(default_factory=dict)
     here: bool = False
+    source: str = ""
     newest: Window | None = None  # of the last round
+    _crashed: set[tuple[str, Labels]] = field(default_factory=set)  # checks, and of whom
 
     def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
         """Judge one round; also return the subjects that are gone for good."""
@@ -53,15 +62,32 @@ class Watch:
         for name, check in self.checks.items():
             windows = (whole,) if check.about in WHOLE else whole.parts
             for window in windows:
-                states = self.states.setdefault(window.subject, {})
-                states[name], found = check.step(states.get(name), window, now)
-                for finding in found:
-                    finding.check = name
-                findings += found
+                findings += self._judged(name, check, window, now)
         gone = self.history.gone(now)
         if gone or len(self.states) > len(self.history) + 1:
             self._forget(part.subject for part in whole.parts)
         return findings, gone
+
+    def _judged(self, name: str, check: Check, window: Window, now: float) -> list[Finding]:
+        """
+        Let one check judge one window. One that crashes begins anew, and is a finding.
+
+        What it carried may be what it crashes of, and is kept over restarts: it would never end.
+        """
+        states = self.states.setdefault(window.subject, {})
+        bug: Exception | None = None
+        try:
+            states[name], found = check.step(states.get(name), window, now)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the other checks go on)
+            states.pop(name, None)
+            bug, found = error, []
+        for finding in found:
+            finding.check = name
+        if bug is not None:
+            self._crashed.add((name, window.subject))
+        if (name, window.subject) in self._crashed:
+            found = [*found, _crash(name, window.subject, bug)]
+        return found
 
     def _forget(self, seen: Iterable[Labels]) -> None:
         """Keep states only of subjects that the history still knows, or that were just judged."""
@@ -153,7 +179,9 @@ class Assessor:
         self.book, self.received = old.book, old.received
         for target, watch in self.watches.items():
             before = old.watches.get(target)
-            if before is not None:
+            if before is not None and before.source != watch.source:
+                self.book.close(target)
+            elif before is not None:
                 profile, gap_after = watch.history.profile, watch.history.gap_after
                 was = before.history.profile
                 watch.history, watch.states = before.history, before.states
@@ -175,13 +203,26 @@ def unasked(profile: Profile) -> list[str]:
     return names
 
 
+def _crash(check: str, subject: Labels, bug: Exception | None) -> Finding:
+    """Tell of a check that crashed, and later that it works again: no verdict is not health."""
+    pairs = dict(subject)
+    about = labels(**{k: pairs[k] for k in ("target", "engine", "slot") if k in pairs}, probe=check)
+    if bug is None:
+        said = Argument(f"the check {check} works again")
+        return Finding("WatchdogBlind", about, Verdict.OK, lambda: said, check=CRASHED)
+    said = Argument(
+        f"{pairs.get('target', 'this host')}: not judged by the check {check}: our own fault: "
+        f"{type(bug).__name__}: {bug}",
+        next_step="report it, please: `watchdog capture DIR` records what it was about",
+    )
+    return Finding("WatchdogBlind", about, Verdict.UNKNOWN, lambda: said, check=CRASHED)
+
+
 def blind(reading: Reading) -> Finding:
     """Make the finding about a reading itself: blindness alerts like everything else."""
     subject = _source(reading.probe, reading.target, reading.slot)
     if reading.error is None:
-        return Finding(
-            "WatchdogBlind", subject, Verdict.OK, partial(_read, reading), check="reading"
-        )
+        return Finding("WatchdogBlind", subject, Verdict.OK, partial(_read, reading), check=READING)
     whom = _whom(reading)
     page = reading.target != HOST
     said = Argument(
@@ -190,7 +231,7 @@ def blind(reading: Reading) -> Finding:
         ruled_out=("a server that is down: something answered",) if page else (),
         next_step="run `watchdog doctor`; it says what this source answers and why that is odd",
     )
-    return Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said, check="reading")
+    return Finding("WatchdogBlind", subject, Verdict.UNKNOWN, lambda: said, check=READING)
 
 
 @lru_cache(maxsize=4096)

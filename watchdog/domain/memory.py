@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, get_type_hints
 
-from watchdog.domain.alert import Alert, State
-from watchdog.domain.assess import Assessor, Watch
+from watchdog.domain.alert import PATIENCE, Alert, State
+from watchdog.domain.assess import READING, Assessor, Watch
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Past
 from watchdog.domain.plain import AS_NOW, Shapes, plain, restored, shapes_of
@@ -21,31 +22,29 @@ from watchdog.domain.profile import Profile
 from watchdog.domain.received import Received
 from watchdog.domain.sample import Labels
 
-ALERT: Final = "alert"
-PAUSED: Final = "paused"
-RECEIVED: Final = "received"
-SHAPES: Final = "shapes"
-SUBJECT: Final = "subject"
-WATCH: Final = "watch"
+LATEST: Final = 1e11
+"""Seconds since 1970 beyond which nothing can be written as a date."""
+
+SHAPES: Final = '["shapes"]'
+"""The row by which the others are read."""
 
 Rows = Mapping[str, Any]
-"""Plain data by name: a word of the above, and what it is about as JSON."""
+"""Plain data by name, which is JSON: the kind of row, and what it is about."""
 
 
 def rows_of(assessor: Assessor) -> Iterator[tuple[str, Any]]:
     """Write all that the assessor carries from round to round."""
     for alert in assessor.book.everything():
-        yield _name(ALERT, alert.finding.alertname, alert.finding.subject), _alert(alert)
-    yield (
-        SHAPES,
-        _shapes(*(state_of(c) for w in assessor.watches.values() for c in w.checks.values())),
-    )
-    yield PAUSED, dict(assessor.book.pauses)
-    yield RECEIVED, assessor.received
+        yield _name("alert", alert.finding.alertname, alert.finding.subject), _alert(alert)
+    checks = [check for watch in assessor.watches.values() for check in watch.checks.values()]
+    yield SHAPES, _shapes(*map(state_of, checks))
+    yield _name("paused"), dict(assessor.book.pauses)
+    yield _name("received"), assessor.received
     for target, watch in assessor.watches.items():
-        yield _name(WATCH, target), plain(watch.history.profile)
+        profile = plain(watch.history.profile)
+        yield _name("watch", target), {"source": watch.source, "profile": profile}
         for about in watch.states.keys() | watch.history.past.keys():
-            yield _name(SUBJECT, target, about), _subject(watch, about)
+            yield _name("subject", target, about), _subject(watch, about)
 
 
 def recall(rows: Rows, assessor: Assessor, now: float, saved_at: float) -> list[str]:
@@ -56,47 +55,77 @@ def recall(rows: Rows, assessor: Assessor, now: float, saved_at: float) -> list[
     watched, and what is no longer asked of others, end as at a reload. Returns a sentence for
     each row that is not as it should be; such a row is left out.
     """
-    old = Assessor(assessor.host, assessor.version, {})
-    faults: list[str] = []
-    alerts: list[Alert] = []
-    watches: dict[str, Watch] = {}
-    shapes = rows.get(SHAPES, AS_NOW)
-
-    def take(name: str, body: Any) -> None:
-        kind, *about = json.loads(name) if name.startswith("[") else [name]
-        if kind == ALERT:
-            alerts.append(_restored_alert(body))
-        elif kind == RECEIVED:
-            old.received = restored(tuple[Received, ...], body, shapes)
-        elif kind == WATCH:
-            watch = _watch(watches, about[0])
-            watch.history.profile = restored(Profile, body, shapes)
-        elif kind == SUBJECT and about[0] in assessor.watches:
-            known = assessor.watches[about[0]].checks
-            watch = _watch(watches, about[0])
-            _take_past(watch, _labels(about[1]), body["past"])
-            states = watch.states.setdefault(_labels(about[1]), {})
-            faults.extend(_take_states(states, body["checks"], known, shapes))
-
-    for name, body in rows.items():
+    former = _Former(assessor)
+    for name in sorted(rows, key=lambda name: name != SHAPES):
         try:
-            take(name, body)
+            former.take(name, rows[name])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:  # noqa: PERF203
-            faults.append(f"{name[:200]}: {error}")
-    paused = rows.get(PAUSED, {})
-    until = {target: at for target, at in paused.items() if type(at) is float}
-    old.watches = watches
-    old.book.carry_on(alerts, until, now - saved_at)
+            former.faults.append(f"{name[:200]}: {error}")
+    old = Assessor(assessor.host, assessor.version, former.watches, received=former.received)
+    old.book.carry_on(former.alerts, former.paused, now - saved_at)
+    for alert in former.alerts:
+        if not _is_spoken_of(alert.finding, assessor):
+            old.book.end(alert.finding.identity)
     assessor.take_over(old)
-    return faults
+    return former.faults
+
+
+@dataclass
+class _Former:
+    """What is known of a former watch, row by row; `heir` is who carries on."""
+
+    heir: Assessor
+    shapes: Shapes = field(default_factory=lambda: AS_NOW)
+    alerts: list[Alert] = field(default_factory=list)
+    paused: dict[str, float] = field(default_factory=dict)
+    received: tuple[Received, ...] = ()
+    watches: dict[str, Watch] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def take(self, name: str, body: Any) -> None:
+        """Take one row. Raises what a row of another shape makes it raise."""
+        kind, *about = json.loads(name)
+        match kind:
+            case "shapes":
+                self.shapes = restored(dict[str, tuple[str, ...]], body)
+            case "alert":
+                self.alerts.append(_restored_alert(body))
+            case "paused":
+                self.paused = restored(dict[str, float], body)
+            case "received":
+                self.received = restored(tuple[Received, ...], body, self.shapes)
+            case "watch":
+                watch = self._watch(about[0])
+                watch.history.profile = restored(Profile, body["profile"], self.shapes)
+                watch.source = restored(str, body["source"])
+            case "subject" if about[0] in self.heir.watches:
+                self._take_subject(about[0], restored(Labels, about[1]), body)
+
+    def _watch(self, target: str) -> Watch:
+        return self.watches.setdefault(target, Watch(History(target), {}))
+
+    def _take_subject(self, target: str, about: Labels, body: Any) -> None:
+        """Take one engine, GPU or target: its last reading, and each check's state by itself."""
+        watch, checks = self._watch(target), self.heir.watches[target].checks
+        if body["past"]:
+            watch.history.past[about] = _past(body["past"])
+        states = watch.states.setdefault(about, {})
+        kept = body["checks"]
+        for name in kept.keys() & checks.keys():  # a newer version may have more checks
+            try:
+                states[name] = restored(state_of(checks[name]), kept[name], self.shapes)
+            except ValueError as error:  # noqa: PERF203
+                self.faults.append(f"{name} of {dict(about)}: {error}")
+
+
+def _is_spoken_of(finding: Finding, assessor: Assessor) -> bool:
+    """Whether anything here judges this alert; else it would fire for ever."""
+    checks = {name for watch in assessor.watches.values() for name in watch.checks}
+    return finding.alertname in PATIENCE and finding.check in checks | {READING}
 
 
 def _name(kind: str, *about: object) -> str:
     return json.dumps([kind, *about])
-
-
-def _labels(pairs: Any) -> Labels:
-    return restored(Labels, pairs)  # type: ignore[no-any-return]
 
 
 def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
@@ -109,28 +138,10 @@ def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _watch(watches: dict[str, Watch], target: str) -> Watch:
-    return watches.setdefault(target, Watch(History(target), {}))
-
-
-def _take_past(watch: Watch, about: Labels, past: Any) -> None:
-    if not past:
-        return
-    levels = restored(dict[str, float], past["levels"])
-    birth = restored(tuple[float | None, float | None], past["birth"])
-    at, missed = restored(float, past["at"]), bool(past["missed"])
-    watch.history.past[about] = Past(at, levels, levels, birth, missed)
-
-
-def _take_states(
-    states: dict[str, Any], kept: Mapping[str, Any], checks: Mapping[str, Any], shapes: Shapes
-) -> Iterator[str]:
-    """Take each check's state by itself; tell of those that cannot be read."""
-    for name in kept.keys() & checks.keys():  # a newer version may have more checks
-        try:
-            states[name] = restored(state_of(checks[name]), kept[name], shapes)
-        except ValueError as error:  # noqa: PERF203
-            yield f"{name}: {error}"
+def _past(kept: Any) -> Past:
+    levels = restored(dict[str, float], kept["levels"])
+    birth = restored(tuple[float | None, float | None], kept["birth"])
+    return Past(restored(float, kept["at"]), levels, levels, birth, bool(kept["missed"]))
 
 
 def state_of(check: Any) -> Any:
@@ -169,18 +180,20 @@ def _alert(alert: Alert) -> dict[str, Any]:
 def _restored_alert(body: Any) -> Alert:
     argument = restored(Argument, body["argument"])
     finding = Finding(
-        body["alertname"],
-        _labels(body["subject"]),
+        restored(str, body["alertname"]),
+        restored(Labels, body["subject"]),
         Verdict[body["verdict"]],
         lambda: argument,
         bool(body["conclusive"]),
-        body["value"],
-        body["unit"],
-        body["check"],
+        restored(float | None, body["value"]),
+        restored(str, body["unit"]),
+        restored(str, body["check"]),
     )
     when = {
         name: restored(float | None, body.get(name))
         for name in ("bad_since", "good_since", "fired_at", "resolved_at")
     }
     seen_at = restored(float, body["seen_at"])
+    if not all(0 <= at < LATEST for at in (seen_at, *when.values()) if at is not None):
+        raise ValueError("a time that is none")
     return Alert(finding, State(body["state"]), **when, seen_at=seen_at)

@@ -7,8 +7,9 @@ import json
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain.alert import TEST_ALERT, Alert, Change, State
-from watchdog.domain.payload import MOST_LABEL, TEST_LASTS, annotations_of, cut, labels_of
-from watchdog.domain.report import PRODUCT, RUNBOOK, Report
+from watchdog.domain.payload import MOST_LABEL, TEST_LASTS, annotations_of, labels_of
+from watchdog.domain.report import PRODUCT, Report
+from watchdog.domain.texts import cut
 
 VERSION: Final = "1"
 """Of the body: another one where a key changes its meaning or goes; keys may be added."""
@@ -34,11 +35,9 @@ class Queued(NamedTuple):
     next_at: float
 
 
-def notices(report: Report, runbook: str = RUNBOOK) -> list[Notice]:
-    """Make a notice of each change into firing or resolved; `runbook` has `{alertname}` in it."""
-    return [
-        _notice(change, report, runbook) for change in report.changes if change.alert.state in TOLD
-    ]
+def notices(report: Report) -> list[Notice]:
+    """Make a notice of each change into firing or resolved."""
+    return [_notice(change, report) for change in report.changes if change.alert.state in TOLD]
 
 
 def is_test(report: Report) -> bool:
@@ -46,7 +45,7 @@ def is_test(report: Report) -> bool:
     return any(change.alert.finding.alertname == TEST_ALERT for change in report.changes)
 
 
-def _notice(change: Change, report: Report, runbook: str) -> Notice:
+def _notice(change: Change, report: Report) -> Notice:
     alert = change.alert
     key = _key(alert, report.host)
     starts = report.now if alert.fired_at is None else alert.fired_at
@@ -61,7 +60,7 @@ def _notice(change: Change, report: Report, runbook: str) -> Notice:
         "why": change.why.value,
         "alert": {
             "labels": labels_of(alert, report),
-            "annotations": annotations_of(alert, runbook),
+            "annotations": annotations_of(alert),
             "startsAt": report.wall(starts),
             "endsAt": None if ends is None else report.wall(ends),
         },

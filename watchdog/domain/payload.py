@@ -10,6 +10,7 @@ from watchdog.domain.alert import RETAIN, TEST_ALERT, Alert, State
 from watchdog.domain.finding import Argument
 from watchdog.domain.received import explained
 from watchdog.domain.report import RUNBOOK, Report, rfc3339
+from watchdog.domain.texts import cut
 
 RESEND: Final = 60.0
 """Seconds after which a firing alert is told again."""
@@ -51,22 +52,15 @@ class Told(NamedTuple):
         }
 
 
-def payload(
-    report: Report,
-    every: float = RESEND,
-    runbook: str = RUNBOOK,
-    generator: str = "",
-) -> list[Told]:
+def payload(report: Report, every: float = RESEND) -> list[Told]:
     """
     Tell the alerts resolved in the last 15 minutes, then those that fire.
 
-    `every` so many seconds a firing one is told again; `runbook` a URL with `{alertname}` in it;
-    `generator` the absolute URL of our own port, "" for none.
+    `every` so many seconds a firing one is told again.
     """
-    source = {"generatorURL": generator} if generator else {}
     resolved = [alert for alert in report.alerts if _resolved_lately(alert, report.now)]
     firing = [alert for alert in report.alerts if alert.state is State.FIRING]
-    return [_told(alert, report, every, runbook, source) for alert in resolved + firing]
+    return [_told(alert, report, every) for alert in resolved + firing]
 
 
 def _resolved_lately(alert: Alert, now: float) -> bool:
@@ -77,13 +71,13 @@ def _resolved_lately(alert: Alert, now: float) -> bool:
     )
 
 
-def _told(alert: Alert, report: Report, every: float, runbook: str, source: dict[str, str]) -> Told:
+def _told(alert: Alert, report: Report, every: float) -> Told:
     starts = report.now if alert.fired_at is None else alert.fired_at
     labels, explains = labels_of(alert, report), _explains(alert, report)
-    said = annotations_of(alert, runbook) | explains
+    said = annotations_of(alert) | explains
     return Told(
         f"{alert.state.value} {alert.fired_at} {alert.resolved_at} {explains.get('explains', '')}",
-        {"labels": labels, "annotations": said} | source,
+        {"labels": labels, "annotations": said},
         starts,
         # A resolved alert may seem to end before it began once a clock was stepped: a 400.
         max(starts, _ends(alert, report.now, every)),
@@ -110,14 +104,14 @@ def labels_of(alert: Alert, report: Report) -> dict[str, str]:
     return {_name(name): cut(str(value), MOST_LABEL) for name, value in pairs.items() if value}
 
 
-def annotations_of(alert: Alert, runbook: str) -> dict[str, str]:
-    """What the finding argues, each part bounded; `runbook` a URL with `{alertname}` in it."""
+def annotations_of(alert: Alert) -> dict[str, str]:
+    """What the finding argues, each part bounded."""
     argument = alert.finding.argument
     said = {
         "summary": cut(argument.summary, MOST_SUMMARY),
         "description": cut(_description(argument), MOST_TEXT),
         "next_step": cut(argument.next_step, MOST_SUMMARY),
-        "runbook_url": runbook.format(alertname=alert.finding.alertname),
+        "runbook_url": RUNBOOK.format(alertname=alert.finding.alertname),
     }
     return {name: text for name, text in said.items() if text}
 
@@ -167,9 +161,3 @@ def _name(name: str) -> str:
     """A label's name as Alertmanager 0.25 takes it: one odd name there fails the whole batch."""
     name = _ODD.sub("_", name)
     return f"_{name}" if name[:1].isdecimal() else name
-
-
-def cut(text: str, most: int) -> str:
-    """Bound a text; half a surrogate pair cannot be sent, so it is replaced."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= most else text[: most - 3] + "..."

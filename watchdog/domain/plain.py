@@ -12,11 +12,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-Shapes = Mapping[str, list[str]]
+Shapes = Mapping[str, Sequence[str]]
 """The fields of each named tuple, in the order in which they were written."""
 
 AS_NOW: Final[Shapes] = types.MappingProxyType({})

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from watchdog.domain.arrivals import FIRING, RESOLVED, Arrival, one_line
+from watchdog.domain.arrivals import FIRING, RESOLVED, Arrival
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.sample import HOST, Labels, Reading
+from watchdog.domain.texts import one_line
 
 INBOX: Final = "inbox"
 """The probe whose readings hold what arrived, as the fact `told`."""
 
-MOST_KEPT: Final = 50
+MOST_KEPT: Final = 200
 FORGET: Final = 25 * 3600.0
 """Seconds after the last word of an alert: a day, since that is how seldom some are repeated."""
 
@@ -103,7 +104,7 @@ def step(
             (new if identity in new else known)[identity] = _heard(old, arrival, now)
         elif arrival.status == FIRING:
             new[identity] = _first(arrival, now)
-    told = [*reversed(new.values()), *known.values()][:MOST_KEPT]
+    told = _bounded([*reversed(new.values()), *known.values()])
     seen = {one.target: _seen(near.get(one.target)) for one in told if one.status == FIRING}
     return tuple(_diagnosed(r, seen[r.target], now) if r.status == FIRING else r for r in told)
 
@@ -119,6 +120,15 @@ def explained(received: Iterable[Received], finding: Finding) -> list[Received]:
         and one.alertname != finding.alertname
         and (one.target != HOST or of_host)  # whatever stands is told of the host: too much here
     ]
+
+
+def _bounded(told: list[Received]) -> list[Received]:
+    """Keep so many, in their order; what has ended goes before what fires, the oldest first."""
+    if len(told) <= MOST_KEPT:
+        return told
+    firing_first = sorted(told, key=lambda one: one.status != FIRING)
+    kept = {one.identity for one in firing_first[:MOST_KEPT]}
+    return [one for one in told if one.identity in kept]
 
 
 def _first(arrival: Arrival, now: float) -> Received:

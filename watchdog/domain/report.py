@@ -131,6 +131,7 @@ def _alert(alert: Alert, report: Report) -> dict[str, Any]:
         "fired_at": None if alert.fired_at is None else report.wall(alert.fired_at),
         "resolved_at": None if alert.resolved_at is None else report.wall(alert.resolved_at),
         "summary": alert.finding.argument.summary,
+        "seen_at": report.wall(alert.seen_at),
     }
 
 

@@ -38,15 +38,19 @@ def left(readings: Sequence[Reading], subjects: Iterable[Labels]) -> list[Labels
     """
     Return which subjects, of a probe and a slot, have no card any more by this round's census.
 
-    Blindness about a card ends when it leaves the bus: its absence says more.
+    Blindness about a card ends when it leaves the bus: its absence says more. So it does where
+    another maker's card is in the slot, which this probe does not read.
     """
     listed = next((r.facts.get("gpus") for r in readings if r.probe == "gpus"), None)
     if not isinstance(listed, list):
         return []
     slots = {gpu.get("slot") for gpu in listed}
+    read = {(reading.probe, reading.slot) for reading in readings}
     named = ((subject, dict(subject)) for subject in subjects)
     return [
         subject
         for subject, names in named
-        if "probe" in names and "slot" in names and names["slot"] not in slots
+        if "probe" in names
+        and "slot" in names
+        and (names["slot"] not in slots or (names["probe"], names["slot"]) not in read)
     ]

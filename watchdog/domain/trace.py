@@ -3,13 +3,15 @@ What each engine did, a minute at a time: the curves of the status page.
 
 Windows are added up to stretches of about a minute. A new life begins a new stretch, so no
 stretch holds two of them; windows in which nothing moved make stretches too, or a quiet night
-would look like a gap.
+would look like a gap. Time in which nothing was read is no stretch, although its growth counts
+for the checks: nobody knows when in it that happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
@@ -19,6 +21,9 @@ from watchdog.domain.sample import Labels
 
 STRETCH: Final = 60.0
 """Seconds that a stretch is long at least."""
+
+UNREAD: Final = 2 * STRETCH
+"""Seconds between two readings, with some missed, beyond which the time between is unread."""
 
 LATE: Final = 0.5
 """Seconds by which a round may be early."""
@@ -57,48 +62,58 @@ class Point(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A stretch that is not full yet."""
+    """A stretch that is not full yet: what grew in it, its end so far, and the levels then."""
 
     decode: Decode = NOTHING
     prompt_tokens: float = 0.0
     seconds: float = 0.0
+    ended: float = 0.0
+    levels: Mapping[str, float] = MappingProxyType({})
 
 
 class Traces:
-    """The open stretch of every engine; `add` hands out those that are full."""
+    """The open stretch of every engine; `add` hands out those that end."""
 
     def __init__(self) -> None:
         self._open: dict[Labels, _Open] = {}
 
     def add(self, engines: Iterable[Window]) -> list[tuple[Labels, Point]]:
         """Take one round's windows of a target's engines; return the stretches that end here."""
-        full: list[tuple[Labels, Point]] = []
+        ended: list[tuple[Labels, Point]] = []
         for window in engines:
-            if window.seconds is None:
-                self._open.pop(window.subject, None)
-                continue
-            held = self._open.get(window.subject, _Open())
-            held = _Open(
-                held.decode.then(window.decode),
-                held.prompt_tokens + window.grown.get(s.PROMPT_TOKENS, 0.0),
-                held.seconds + window.seconds,
-            )
-            if held.seconds < STRETCH - LATE:
+            held = self._open.pop(window.subject, None)
+            if window.gap and window.seconds is None:
+                full = False  # not read: the stretch may go on
+            elif window.seconds is None or (window.gap and window.seconds > UNREAD):
+                full = True  # as far as it came: another life, or time that nobody saw
+            else:
+                held = _longer(held or _Open(), window, window.seconds)
+                full = held.seconds >= STRETCH - LATE
+            if held is not None and full:
+                ended.append((window.subject, _point(held)))
+            elif held is not None:
                 self._open[window.subject] = held
-                continue
-            self._open.pop(window.subject, None)
-            full.append((window.subject, _point(held, window)))
-        return full
+        return ended
 
-    def keep(self, subjects: set[Labels]) -> None:
+    def keep(self, subjects: Container[Labels]) -> None:
         """Forget the engines that are not among these."""
         self._open = {about: held for about, held in self._open.items() if about in subjects}
 
 
-def _point(held: _Open, window: Window) -> Point:
-    decode, levels = held.decode, window.levels
-    return Point(
+def _longer(held: _Open, window: Window, seconds: float) -> _Open:
+    return _Open(
+        held.decode.then(window.decode),
+        held.prompt_tokens + window.grown.get(s.PROMPT_TOKENS, 0.0),
+        held.seconds + seconds,
         window.ended,
+        window.levels,
+    )
+
+
+def _point(held: _Open) -> Point:
+    decode, levels = held.decode, held.levels
+    return Point(
+        held.ended,
         held.seconds,
         decode.real_drafts,
         decode.accepted,

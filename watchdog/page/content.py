@@ -27,7 +27,11 @@ _LOUD: Final = {"critical": Verdict.CRITICAL, "warning": Verdict.WARNING}
 
 
 class Raised(NamedTuple):
-    """An alert with its whole argument; `since` and `ago` are of its firing or its end."""
+    """
+    An alert with its whole argument; `since` and `ago` are of its firing or its end.
+
+    `seen` is when a round spoke of it last, empty where that was this one.
+    """
 
     alertname: str
     severity: str
@@ -35,6 +39,7 @@ class Raised(NamedTuple):
     subject: str
     since: str
     ago: str
+    seen: str
     summary: str
     expected: str
     evidence: list[tuple[str, str]]
@@ -154,6 +159,7 @@ class _Told(NamedTuple):
             subject_of(finding.subject),
             self.when(at),
             self.ago(at),
+            "" if alert.is_seen(self.report.now) else self.when(alert.seen_at),
             argument.summary,
             argument.expected,
             pairs(argument.evidence),

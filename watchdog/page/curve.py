@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.series import MOST_POSITIONS
-from watchdog.domain.trace import STRETCH, Point
+from watchdog.domain.trace import STRETCH, UNREAD, Point
 
 HEIGHT: Final = 176.0
 TOP: Final = 10.0
@@ -39,8 +39,6 @@ SPANS: Final = (
 """Seconds that a curve may show, and between two of its ticks."""
 
 STEPS: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-UNREAD: Final = 2 * STRETCH
-"""Seconds without a stretch before now that are no stretch under way."""
 
 
 class Tick(NamedTuple):

@@ -11,7 +11,7 @@ from watchdog.domain.families import number
 from watchdog.domain.finding import Finding, Verdict, worst
 from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels
-from watchdog.domain.trace import Point
+from watchdog.domain.trace import UNREAD, Point
 from watchdog.page.bars import Bars, barred
 from watchdog.page.curve import Curve, drawn, span_of
 from watchdog.page.lines import NO_EVIDENCE, PAUSED, Line, lines_of, rank
@@ -175,14 +175,14 @@ def _engine(part: _Part, key: str, marks: Sequence[tuple[str, float]], on: _Draw
         key,
         engine_name(part.subject),
         part.word,
-        _figures(part),
+        _figures(part, on.report.now),
         drawn(part.points, marks, on.report.now, on.span, on.report.skew),
         barred(proof.get(HEAD, {}).get("positions")),
         lines_of(part.findings),
     )
 
 
-def _figures(part: _Part) -> list[Figure]:
+def _figures(part: _Part, now: float) -> list[Figure]:
     """Return what a step brings and costs, as the checks measured it, and how busy it is."""
     seen = measured(part.findings)
     step = seen.get("step_seconds")
@@ -193,6 +193,8 @@ def _figures(part: _Part) -> list[Figure]:
         ("tokens per draft", seen.get("draft_tokens_per_draft"), "", ".2f"),
     ]
     for point in part.points[-1:]:
+        if now - point.at > UNREAD:
+            break  # how busy it was says nothing of now
         generated = number(point.generated / point.seconds) if point.seconds > 0 else None
         told += [
             ("generated", generated, "tokens/s", ",.0f"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from watchdog.domain.alert import TEST_ALERT
 from watchdog.domain.heartbeat import heartbeat
 from watchdog.domain.payload import RESEND, payload
-from watchdog.domain.report import RUNBOOK, Delivery, Report
+from watchdog.domain.report import Delivery, Report
 from watchdog.sinks.alertmanager_instance import NAME, Alertmanager, Moment
 
 __all__ = ["NAME", "Alertmanager", "AlertmanagerSink"]
@@ -32,8 +32,6 @@ class AlertmanagerSink:
     instances: tuple[Alertmanager, ...]
     resend: float = RESEND
     interval: float = 15.0
-    runbook: str = RUNBOOK
-    generator: str = ""
     heartbeat: bool = False
     name: str = field(default=NAME, init=False)
     _since: float | None = field(default=None, init=False)  # the heartbeat's start
@@ -42,7 +40,7 @@ class AlertmanagerSink:
         """Send to all instances side by side, until the deadline at the latest."""
         moment = Moment(report.now, report.skew, time.monotonic())
         every = max(self.interval, self.resend)
-        alerts = payload(self._with_heartbeat(report), every, self.runbook, self.generator)
+        alerts = payload(self._with_heartbeat(report), every)
         waited = [
             instance
             for instance in self.instances

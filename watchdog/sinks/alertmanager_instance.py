@@ -23,18 +23,16 @@ import structlog
 from watchdog.domain.other_clock import TOLERATED, OtherClock
 from watchdog.domain.payload import Told
 from watchdog.domain.report import Delivery
-from watchdog.errors import NoAnswer, ProbeError
-from watchdog.fetch import Access, Fetcher
+from watchdog.fetch import NO_ACCESS, Access
+from watchdog.posting import Address, Answer
 
 log = structlog.get_logger("watchdog.sinks.alertmanager")
 
 NAME: Final = "alertmanager"
 BATCH: Final = 64
 PATH: Final = "/api/v2/alerts"
-MOST_ANSWER: Final = 64 * 1024  # bytes
-MOST_WORDS: Final = 200  # characters of an answer that are repeated
 
-ABOUT_US: Final = frozenset({401, 404, 405, 407, 408, 410, 415, 429})
+ABOUT_US: Final = frozenset({401, 403, 404, 405, 407, 408, 410, 415, 429})
 """Answers about the sender or the place, whatever the body: sent alone, alerts get the same."""
 
 GRACE: Final = 0.5
@@ -63,49 +61,40 @@ class Moment(NamedTuple):
         return self.now + time.monotonic() - self.began
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a POST came to; status 0: no answer, and the alerts may have arrived or not."""
-
-    status: int
-    words: str
-
-    @property
-    def ok(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def refused(self) -> bool:
-        """Refused for what the body says."""
-        return 400 <= self.status < 500 and self.status not in ABOUT_US
-
-
 @dataclass
 class Tally:
-    """What came of one send to one instance; `trouble` is the first answer that was not good."""
+    """
+    What came of one send to one instance; `trouble` is the first answer that was not good.
+
+    `reached`: the last answer was good, or about what one alert says.
+    """
 
     due: int = 0
     taken: int = 0
     trouble: str = ""
+    reached: bool = False
 
     def deliveries(self, instance: str) -> list[Delivery]:
-        """Say what was taken, and what was not and why."""
-        told, failed = [], self.due - self.taken
-        if self.taken:
-            told.append(Delivery(NAME, instance, ok=True, detail="taken", count=self.taken))
-        if failed:
-            detail = self.trouble or "no answer in time"
-            told.append(Delivery(NAME, instance, ok=False, detail=detail, count=failed))
-        return told
+        """Say what was taken, and what was not and why; last what tells if it is reached now."""
+        failed = self.due - self.taken
+        told = [
+            Delivery(NAME, instance, ok=True, detail="taken", count=self.taken),
+            Delivery(
+                NAME, instance, ok=False, detail=self.trouble or "no answer in time", count=failed
+            ),
+        ]
+        if self.reached:
+            told.reverse()
+        return [delivery for delivery in told if delivery.count]
 
 
 class Alertmanager:
     """One instance. `timeout`: seconds that everything sent in one round may take."""
 
-    def __init__(self, url: str, access: Access | None = None, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, access: Access = NO_ACCESS, timeout: float = 10.0) -> None:
         self.url = url
         self.timeout = timeout
-        self._fetcher = Fetcher(url, access or Access())
+        self._address = Address(url, access, PATH)
         self._thread: threading.Thread | None = None
         self._tally = Tally()
         # Of these the thread takes care while it runs.
@@ -142,12 +131,13 @@ class Alertmanager:
         if self._thread is not None:
             self._thread.join(max(0.0, deadline - time.monotonic()) + GRACE)
         if self.busy:
+            self._tally.reached = False
             self.close()
-        return self._tally.deliveries(self._fetcher.shown)
+        return self._tally.deliveries(self._address.shown)
 
     def close(self) -> None:
         """Break what blocks."""
-        self._fetcher.close()
+        self._address.close()
 
     def _is_due(self, key: str, told: Told, now: float, resend: float) -> bool:
         last = self._last.get(key, NEVER)
@@ -166,16 +156,19 @@ class Alertmanager:
                 if not self._send_batch({k: due[k] for k in keys[i : i + BATCH]}, deadline):
                     return
         except Exception as bug:
-            log.exception("sending crashed", to=self.url)
+            log.exception("sending crashed", to=self._address.shown)
+            self._tally.reached = False
             trouble = f"our own fault, please report it: {type(bug).__name__}: {bug}"
             self._tally.trouble = self._tally.trouble or trouble
 
     def _send_batch(self, batch: dict[str, Told], deadline: float) -> bool:
         """Send; False where the rest need not be tried in this round."""
         answer = self._tell(list(batch.values()), deadline)
-        if answer.refused and len(batch) > 1:
+        refused = _is_refused(answer)
+        if refused and len(batch) > 1:
             return all(self._send_batch({key: told}, deadline) for key, told in batch.items())
-        if answer.ok or answer.refused:
+        self._tally.reached = answer.ok or refused
+        if self._tally.reached:
             # What was refused is remembered too: unchanged, it comes again at the next resend only.
             now = self._moment.now
             self._last |= {key: Last(told.state, now) for key, told in batch.items()}
@@ -183,8 +176,8 @@ class Alertmanager:
             self._tally.taken += len(batch)
             return True
         which = [told.body["labels"]["alertname"] + ": " for told in batch.values()]
-        self._tally.trouble = self._tally.trouble or which[0] * answer.refused + answer.words
-        return answer.refused or answer.status >= 500
+        self._tally.trouble = self._tally.trouble or which[0] * refused + answer.words
+        return refused or answer.status >= 500
 
     def _tell(self, alerts: Sequence[Told], deadline: float) -> Answer:
         """Send in its clock; once more where its answer shows that its clock was another."""
@@ -198,16 +191,13 @@ class Alertmanager:
 
     def _post(self, alerts: Sequence[dict[str, Any]], deadline: float) -> Answer:
         asked = self._moment.timeline()
-        try:
-            page = self._fetcher.post(PATH, json.dumps(alerts).encode(), deadline, MOST_ANSWER)
-        except NoAnswer as error:
+        answer = self._address.post(json.dumps(alerts).encode(), deadline)
+        if answer.status:
+            self._learn(answer.date, asked)
+        else:
             # It may come back with an empty memory: tell it everything anew.
             self._last = {key: last._replace(state="") for key, last in self._last.items()}
-            return Answer(0, str(error))
-        except ProbeError as error:
-            return Answer(0, str(error))
-        self._learn(page.headers.get("Date", ""), asked)
-        return Answer(page.status, f"answered {page.status} {_words(page.body)}".rstrip())
+        return answer
 
     def _learn(self, date: str, asked: float) -> None:
         """Learn what its clock shows, and say so when that changed enough to matter."""
@@ -216,7 +206,12 @@ class Alertmanager:
         ahead = self._clock.ahead(skew)
         if abs(ahead - self._ahead) >= TOLERATED:
             self._ahead = ahead
-            log.warning(_clocks(ahead, self._fetcher.shown))
+            log.warning(_clocks(ahead, self._address.shown))
+
+
+def _is_refused(answer: Answer) -> bool:
+    """Whether it was refused for what the body says."""
+    return 400 <= answer.status < 500 and answer.status not in ABOUT_US
 
 
 def _identity(told: Told) -> str:
@@ -233,8 +228,3 @@ def _clocks(ahead: float, shown: str) -> str:
         f"Alertmanager at {shown}: alerts are stamped in its time; "
         "mend the clock that is wrong: timedatectl"
     )
-
-
-def _words(body: bytes) -> str:
-    text = body.decode("utf-8", "replace").strip()
-    return "".join(c if c.isprintable() else " " for c in text)[:MOST_WORDS]

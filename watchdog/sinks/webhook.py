@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from watchdog.domain.notice import is_test, notices
-from watchdog.domain.report import RUNBOOK, Delivery, Report
-from watchdog.sinks.webhook_worker import NAME, Outbox, Webhook
+from watchdog.domain.report import Delivery, Report
+from watchdog.sinks.webhook_worker import CLOSING, NAME, Outbox, Webhook
 
 __all__ = ["Outbox", "Webhook", "WebhookSink"]
 
@@ -27,7 +27,6 @@ class WebhookSink:
     """All destinations; each gets every change, whatever the others do."""
 
     webhooks: tuple[Webhook, ...]
-    runbook: str = RUNBOOK
     name: str = field(default=NAME, init=False)
 
     def send(self, report: Report, deadline: float) -> list[Delivery]:
@@ -40,18 +39,19 @@ class WebhookSink:
             return self._test(report, deadline)
         return [told for webhook in self.webhooks for told in webhook.send()]
 
-    def troubles(self) -> list[str]:
-        """One sentence for each destination that does not take what waits for it."""
-        return [f"webhook {hook.name}: {hook.trouble}" for hook in self.webhooks if hook.trouble]
-
     def close(self) -> None:
         """End every worker; for the end of the process, or of this configuration."""
-        for webhook in self.webhooks:
-            webhook.close()
+        until = time.monotonic() + CLOSING
+        while self._still_at_work() and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def _still_at_work(self) -> list[Webhook]:
+        """Bid all to end, again where a post was just about to begin; return who has not yet."""
+        return [webhook for webhook in self.webhooks if not webhook.end()]
 
     def _test(self, report: Report, deadline: float) -> list[Delivery]:
         """Side by side: one that is slow must not use up the others' time."""
-        notice = notices(report, self.runbook)[0]
+        notice = notices(report)[0]
         told: dict[str, Delivery] = {}
 
         def tell(webhook: Webhook) -> None:

@@ -37,7 +37,7 @@ MOST_AGE: Final = 7 * 86400.0
 """Seconds after which a notice that nobody took is dropped."""
 
 CLOSING: Final = 2.0
-"""Seconds that `close` waits at most: a name that is being looked up cannot be interrupted."""
+"""Seconds that the ends of all may take: a name that is being looked up cannot be interrupted."""
 
 REFUSED: Final = frozenset({400, 406, 413, 415, 422})
 """
@@ -70,30 +70,30 @@ class Outbox(Protocol):
 
 @dataclass
 class Tally:
-    """What happened since a round asked last; of the troubles the last one is told."""
+    """
+    What happened since a round asked last; of the troubles the last one is told.
+
+    `stuck`: the last try failed, and its notice holds up the rest.
+    """
 
     taken: int = 0
     kept: int = 0  # tries that failed
     dropped: int = 0
     trouble: str = ""
     loss: str = ""
+    stuck: bool = False
 
     def deliveries(self, name: str) -> list[Delivery]:
-        """Say it as deliveries, nothing where nothing happened."""
-        told = [
-            Delivery(NAME, name, ok=True, detail="taken", count=self.taken),
-            Delivery(NAME, name, ok=False, detail=self.trouble, count=self.kept),
-            Delivery(NAME, name, ok=False, detail=self.loss, count=self.dropped),
-        ]
+        """Say it as deliveries, nothing where nothing happened; what is true now comes last."""
+        kept = Delivery(NAME, name, ok=False, detail=self.trouble, count=self.kept)
+        dropped = Delivery(NAME, name, ok=False, detail=self.loss, count=self.dropped)
+        taken = Delivery(NAME, name, ok=True, detail="taken", count=self.taken)
+        told = [taken, dropped, kept] if self.stuck else [kept, dropped, taken]
         return [delivery for delivery in told if delivery.count]
 
 
 class Webhook:
-    """
-    One destination; `chance` makes the back-off's jitter.
-
-    `trouble` is a sentence while the oldest notice is not taken; `timeout` in seconds.
-    """
+    """One destination; `chance` makes the back-off's jitter; `timeout` in seconds."""
 
     def __init__(
         self,
@@ -105,7 +105,6 @@ class Webhook:
         chance: random.Random | None = None,
     ) -> None:
         self.name = name
-        self.trouble = ""
         self.timeout = TIMEOUT
         self._address = Address(url, access)
         self._outbox, self._clock = outbox, clock
@@ -134,17 +133,19 @@ class Webhook:
         detail = "taken" if answer.ok else answer.words
         return Delivery(NAME, self.name, ok=answer.ok, detail=detail, count=1)
 
-    def close(self) -> None:
-        """End the worker, and the post that is under way: it is made anew at the next start."""
+    def end(self) -> bool:
+        """
+        Break the post that is under way and begin no other; True once the worker has ended.
+
+        It waits for nothing. What was not told is told after the next start.
+        """
         self._closed.set()
         self._wake.set()
-        until = time.monotonic() + CLOSING
-        while self._thread is not None and self._thread.is_alive() and time.monotonic() < until:
-            self._address.close()  # again and again: a post may be just about to begin
-            self._thread.join(0.02)
+        self._address.close()
+        return self._thread is None or not self._thread.is_alive()
 
     def _work(self) -> None:
-        """Tell what waits, and sleep until something does; no fault ends it but `close`."""
+        """Tell what waits, and sleep until something does; no fault ends it but `end`."""
         crashes = 0
         while not self._closed.is_set():
             self._wake.clear()
@@ -163,11 +164,12 @@ class Webhook:
         """Deal with the oldest notice; return the seconds to sleep, None until one comes."""
         queued = self._outbox.first(self.name)
         if queued is None:
-            self.trouble = ""
             return None
         now = self._clock.now()
-        if now - queued.made_at > MOST_AGE:
-            self._drop(queued, f"not taken within 7 days, in {queued.tries} tries")
+        # One that was never tried is young to its receiver: this host may have been off for long.
+        if queued.tries and now - queued.made_at > MOST_AGE:
+            tries = "1 try" if queued.tries == 1 else f"{queued.tries} tries"
+            self._drop(queued, f"not taken within 7 days, in {tries}")
             return 0
         wait = queued.next_at - now
         if 0 < wait <= MOST_BACKOFF:  # no back-off is longer: then the timeline began anew
@@ -181,7 +183,7 @@ class Webhook:
     def _tell(self, queued: Queued) -> None:
         answer = self._post(queued.key, queued.body, time.monotonic() + self.timeout)
         if answer.ok:
-            self._taken, self.trouble = queued.key, ""
+            self._taken = queued.key
             self._count(Tally(taken=1))
             self._outbox.done(queued.id)
         elif answer.status in REFUSED:
@@ -197,8 +199,8 @@ class Webhook:
         asked = min(answer.wait(now + self._clock.skew()), MOST_BACKOFF)
         self._outbox.later(queued.id, now + max(asked, self._backoff(queued.tries)))
         waiting = self._outbox.waiting(self.name)
-        self.trouble = f"{answer.words}; {waiting} kept, to be tried again"
-        self._count(Tally(kept=1, trouble=self.trouble))
+        trouble = f"{answer.words}; {waiting} kept, to be tried again"
+        self._count(Tally(kept=1, trouble=trouble, stuck=True))
 
     def _drop(self, queued: Queued, why: str) -> None:
         self._outbox.done(queued.id)
@@ -219,6 +221,7 @@ class Webhook:
                 self._tally.dropped + more.dropped,
                 more.trouble or self._tally.trouble,
                 more.loss or self._tally.loss,
+                more.stuck,
             )
 
 
