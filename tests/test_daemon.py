@@ -24,6 +24,8 @@ import time_machine
 from tests.serving import Served, recorded, served
 from watchdog.config import load
 from watchdog.daemon import Daemon
+from watchdog.domain.notice import Notice
+from watchdog.errors import TryLater
 from watchdog.schedule import Every
 
 HEALTHY = ("g_draft_same_healthy_0_start", "g_draft_same_healthy_1_after_greedy")
@@ -41,6 +43,21 @@ def written(path: Path, url: str, port: int, interval: str = "1s") -> Path:
         f"server: {{listen: '127.0.0.1:{port}'}}\n"
     )
     return path
+
+
+@contextmanager
+def in_process(config: Path) -> Iterator[Daemon]:
+    """A daemon in a thread of this process, which reads its file again when asked."""
+    daemon = Daemon(load(config), lambda: load(config))
+    thread = threading.Thread(target=daemon.run)
+    thread.start()
+    try:
+        until(lambda: daemon.board.rounds >= 1)
+        yield daemon
+    finally:
+        daemon.stop()
+        thread.join(30)
+    assert not thread.is_alive()
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -171,10 +188,7 @@ def test_the_schedule_knows_one_next_time_however_far_the_clock_went() -> None:
 def test_rounds_go_on_when_the_wall_clock_is_stepped(tmp_path: Path, step: float) -> None:
     with healthy() as server:
         config = written(tmp_path / "c.yaml", server.url, 0)
-        daemon = Daemon(load(config), lambda: load(config))
-        thread = threading.Thread(target=daemon.run)
-        thread.start()
-        try:
+        with in_process(config) as daemon:
             until(lambda: daemon.board.rounds >= 2)
             with time_machine.travel(time.time() + step, tick=True):
                 rounds = daemon.board.rounds
@@ -184,7 +198,52 @@ def test_rounds_go_on_when_the_wall_clock_is_stepped(tmp_path: Path, step: float
                 assert abs(report.skew - step) < 60
                 stamp = datetime.fromisoformat(report.wall(report.now).replace("Z", "+00:00"))
                 assert abs(stamp.timestamp() - time.time()) < 60  # told in the wall clock's time
+
+
+def test_a_reload_lets_go_of_what_is_configured_no_more(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    with healthy() as server:
+        written(config, server.url, 0)
+        plain = config.read_text()
+        config.write_text(
+            plain + "alerting: {webhooks: [{url: 'http://127.0.0.1:9', name: gone}]}\n"
+        )
+        with in_process(config) as daemon:
+            store, [hook] = daemon._keeper.store, daemon._watchdog.sinks[-1].webhooks  # type: ignore[attr-defined]
+            store.save([], [Notice("k1", {"key": "k1"})], ["gone"], now=0.0)
+            until(lambda: ("webhook", "gone", "ok") in daemon.board.notifications)
+            config.write_text(plain.replace("interval: 1s", "interval: 2s"))
+            daemon._reload.set()
+            until(lambda: daemon.board.interval == 2.0)
+            until(lambda: store.waiting("gone") == 0)
+            assert hook._closed.is_set()
+            assert ("webhook", "gone", "ok") not in daemon.board.notifications
+
+
+def test_a_daemon_whose_rounds_stop_is_not_healthy(tmp_path: Path) -> None:
+    with healthy() as server, in_process(written(tmp_path / "c.yaml", server.url, 0)) as daemon:
+        assert daemon.board.healthy()
+        patience = daemon._patience
+        assert 2 <= patience <= 60  # seconds, for an interval of one
+        daemon._finished -= patience
+        daemon._turn.acquire()
+        try:
+            assert not daemon.board.healthy()
+            with pytest.raises(TryLater):
+                daemon.board.pause("tiny", 60.0)
         finally:
-            daemon.stop()
-            thread.join(30)
-        assert not thread.is_alive()
+            daemon._turn.release()
+        until(daemon.board.healthy)
+
+
+def test_a_configuration_that_is_refused_is_among_the_daemons_troubles(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    with healthy() as server, in_process(written(config, server.url, 0)) as daemon:
+        assert daemon.board.notes() == []
+        good = config.read_text()
+        config.write_text("interval: never\n")
+        daemon._reload.set()
+        until(lambda: any("config check" in note for note in daemon.board.notes()))
+        config.write_text(good)
+        daemon._reload.set()
+        until(lambda: daemon.board.notes() == [])

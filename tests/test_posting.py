@@ -165,6 +165,16 @@ def test_a_secret_is_hidden_as_it_was_when_it_was_sent(receiver, tmp_path):
     assert answer.words == "answered 401 no Bearer ..."
 
 
+@pytest.mark.parametrize("times", [1, 4, 5, 6])
+def test_no_half_of_a_secret_stays_where_a_long_answer_is_cut(receiver, tmp_path, times):
+    token = "".join(f"<{i:04}>" for i in range(150))  # 900 characters
+    (tmp_path / "secret").write_text(token)
+    receiver.answers = [lambda asked: Answered(401, who(asked).encode() * times)]
+    words = Address(receiver.url, Access(bearer_token_file=tmp_path / "secret")).get(soon()).words
+    assert words.startswith("answered 401")
+    assert "00" not in words
+
+
 def test_a_redirect_to_a_secret_is_told_without_it(receiver, tmp_path):
     receiver.answers = [
         lambda asked: Answered(307, headers=(("Location", f"http://{who(asked)}.example/"),))

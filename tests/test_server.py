@@ -30,8 +30,9 @@ from watchdog.answers import strict
 from watchdog.board import Board
 from watchdog.callers import no_web_pages
 from watchdog.domain.report import Delivery
-from watchdog.errors import CommandError
+from watchdog.errors import CommandError, TryLater
 from watchdog.server import Server
+from watchdog.settings import Settings
 from watchdog.views import make_app
 
 
@@ -506,3 +507,49 @@ def test_a_stopped_port_is_free_at_once_and_leaves_no_thread(watched):
     assert get(again, "/-/healthy")[0] == 200
     again.stop()
     until(lambda: not set(threading.enumerate()) - before)
+
+
+@pytest.mark.parametrize(
+    ("listen", "peer", "more", "status"),
+    [
+        ("192.0.2.2", "192.0.2.2", {}, 200),
+        ("192.0.2.2", "192.0.2.3", {}, 403),
+        ("192.0.2.2", "192.0.2.2", {"X-Forwarded-For": "192.0.2.9"}, 403),
+        ("0.0.0.0", "192.0.2.2", {}, 403),
+        ("0.0.0.0", "127.0.0.1", {}, 200),
+    ],
+)
+def test_a_program_of_this_host_is_known_where_we_listen_on_one_address(
+    watched, listen, peer, more, status
+):
+    client = make_app(watched.board, listen).test_client()
+    answer = client.post(
+        "/api/v1/pause",
+        json={"target": "qwen", "seconds": 60},
+        headers={"Host": listen, **more},
+        environ_base={"REMOTE_ADDR": peer},
+    )
+    assert answer.status_code == status
+
+
+def test_a_pause_that_a_long_round_keeps_waiting_may_be_tried_again(watched, server):
+    def busy(*_: object) -> None:
+        raise TryLater("a round takes long")
+
+    watched.board.pause = busy
+    status, said = post(server, "/api/v1/pause", {"target": "qwen", "seconds": 60})
+    assert (status, said["error"]) == (503, "a round takes long")
+
+
+@pytest.mark.parametrize(
+    ("listen", "url"),
+    [
+        ("127.0.0.1:19590", "http://127.0.0.1:19590"),
+        ("0.0.0.0:1", "http://127.0.0.1:1"),
+        ("[::]:1", "http://[::1]:1"),
+        ("[2001:db8::1]:1", "http://[2001:db8::1]:1"),
+        ("gpu-1:1", "http://gpu-1:1"),
+    ],
+)
+def test_commands_reach_the_port_wherever_it_listens(listen, url):
+    assert Settings.model_validate({"server": {"listen": listen}}).server.url == url

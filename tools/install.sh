@@ -189,16 +189,18 @@ reads_all() {
 # What would keep the program from starting is found out while the one that runs still does.
 prove() {
     user=$(service_user)
-    if ! command -v runuser >/dev/null; then
-        set --
-    else
+    set --
+    if command -v runuser >/dev/null; then
         set -- runuser -u "$user" --
         # the interpreter may lie where only root can reach it, such as below /root
-        "$@" "$release/bin/serving-watchdog" --version >/dev/null ||
-            die "the user $user cannot run $release/bin/serving-watchdog; name an interpreter that everybody may run: make install PYTHON=/usr/bin/python3"
+        "$@" "$release/bin/python" -c "" ||
+            die "the user $user cannot run $release/bin/python; name an interpreter that everybody may run: make install PYTHON=/usr/bin/python3"
         ! reads_all || set --
     fi
-    [ -e "$ETC/config.yaml" ] || return 0
+    if [ ! -e "$ETC/config.yaml" ]; then
+        "$@" "$release/bin/serving-watchdog" --version >/dev/null || die "the user $user cannot run the program"
+        return
+    fi
     "$@" test -r "$ETC/config.yaml" ||
         die "the user $user cannot read $ETC/config.yaml: chown root:serving-watchdog $ETC/config.yaml; chmod 640 $ETC/config.yaml"
     "$@" "$release/bin/serving-watchdog" config check --config "$ETC/config.yaml" ||

@@ -89,22 +89,24 @@ class Board:
         self.rounds += 1
 
     def count(self, delivery: Delivery) -> None:
-        """Count the alerts or changes of a delivery; one that failed counts once at least."""
+        """Count the alerts or changes of a delivery: none where a place was only looked for."""
         result = RESULTS[not delivery.ok]
         with self._lock:
             self._last[delivery.sink, delivery.instance] = (time.monotonic(), delivery)
-            self.notifications[delivery.sink, delivery.instance, result] += max(1, delivery.count)
+            self.notifications[delivery.sink, delivery.instance, result] += delivery.count
 
     def unreached(self) -> list[str]:
         """Say who can be told nothing now: a cluster of which no instance takes it, a webhook."""
-        since = time.monotonic() - RECENT
-        with self._lock:
-            last = [delivery for at, delivery in self._last.values() if at > since]
         return [
             f"nothing reaches {delivery.sink} {delivery.instance}: {delivery.detail}"
-            for delivery in untold(last)
+            for delivery in untold(self._recent())
             if delivery.sink not in ALONE
         ]
+
+    def _recent(self) -> list[Delivery]:
+        since = time.monotonic() - max(RECENT, 2 * self.interval + 60)
+        with self._lock:
+            return [delivery for at, delivery in self._last.values() if at > since]
 
     def configured(self, places: Iterable[tuple[str, str]]) -> None:
         """
@@ -122,6 +124,8 @@ class Board:
         """Return the counters of this moment."""
         with self._lock:
             notified = dict(self.notifications)
+        reached = {(d.sink, d.instance): d.ok for d in self._recent()}
         return Totals(
-            self.rounds, notified, self.reload_ok, self.reload_at, self.durable(), self.waiting()
-        )
+            self.rounds, notified, self.reload_ok, self.reload_at, self.durable(), self.waiting(),
+            reached,
+        )  # fmt: skip

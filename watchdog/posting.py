@@ -17,9 +17,10 @@ from urllib.parse import unquote, urlsplit
 from watchdog.domain.texts import one_line
 from watchdog.errors import ProbeError
 from watchdog.fetch import NO_ACCESS, Access, Fetcher, Page
-from watchdog.redaction import masked
+from watchdog.redaction import LONGEST_SPELLING, masked
 
-MOST_ANSWER: Final = 64 * 1024  # bytes
+MOST_ANSWER: Final = 4096
+MOST_OF_API: Final = 64 * 1024  # bytes; such an answer is read whole or not at all
 MOST_WORDS: Final = 200  # characters of an answer that are repeated
 MOST_HEADER: Final = 64  # characters
 SECRET: Final = 6
@@ -68,7 +69,7 @@ class Address:
 
     def __init__(self, url: str, access: Access = NO_ACCESS, api: str = "") -> None:
         self._fetcher = Fetcher(url, access, exact=not api)
-        self._api = api
+        self._api, self._most = api, MOST_OF_API if api else MOST_ANSWER
         self._secrets = _secrets(url)
 
     @property
@@ -78,7 +79,7 @@ class Address:
 
     def get(self, deadline: float) -> Answer:
         """Ask; `deadline` in monotonic seconds."""
-        return self._answer(lambda: self._fetcher.get(self._api, deadline, MOST_ANSWER))
+        return self._answer(lambda: self._fetcher.get(self._api, deadline, self._most))
 
     def post(
         self,
@@ -89,9 +90,7 @@ class Address:
     ) -> Answer:
         """Send the body; as `get`."""
         return self._answer(
-            lambda: self._fetcher.post(
-                self._api, body, deadline, MOST_ANSWER, content_type, headers
-            )
+            lambda: self._fetcher.post(self._api, body, deadline, self._most, content_type, headers)
         )
 
     def close(self) -> None:
@@ -103,7 +102,7 @@ class Address:
             page = fetch()
         except ProbeError as error:
             return Answer(0, str(error))
-        words = _words(page.body, (*self._secrets, *page.secrets))
+        words = self._words(page.body, (*self._secrets, *page.secrets))
         return Answer(
             page.status,
             f"answered {page.status} {words}".rstrip(),
@@ -111,10 +110,12 @@ class Address:
             page.headers.get("Date", "")[:MOST_HEADER],
         )
 
-
-def _words(body: bytes, secrets: tuple[str, ...]) -> str:
-    """Return the beginning of an answer as one line, to be repeated to people."""
-    return one_line(masked(body.decode("utf-8", "replace"), secrets), MOST_WORDS)
+    def _words(self, body: bytes, secrets: tuple[str, ...]) -> str:
+        """Return the beginning of an answer as one line, to be repeated to people."""
+        text = masked(body.decode("utf-8", "replace"), secrets)
+        if len(body) >= self._most:  # it was cut, maybe within a secret
+            text = text[: max(0, len(text) - LONGEST_SPELLING * max(map(len, secrets), default=0))]
+        return one_line(text, MOST_WORDS)
 
 
 def _secrets(url: str) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from urllib.parse import quote, unquote, urlsplit
 OWN_HOST: Final = "this-host"
 HIDDEN: Final = "redacted"
 MASKED: Final = "..."
+LONGEST_SPELLING: Final = 6
+"""Characters that a character of a secret may have become: `&quot;`."""
 
 _QUOTED: Final = re.compile(r'("[^"\\\n]*(?:\\.[^"\\\n]*)*")(\s*:)?')  # the colon: a key of JSON
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")

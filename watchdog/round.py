@@ -60,15 +60,16 @@ class Watchdog:
             deliveries += _sent(sink, report, deadline)
         for delivery in deliveries:
             self.delivered(delivery)
+        failed = [delivery for delivery in deliveries if not delivery.ok]
+        well = {(d.sink, d.instance) for d in deliveries} - {(d.sink, d.instance) for d in failed}
+        self._failing = {k: v for k, v in self._failing.items() if k not in well}
+        for delivery in failed:
             self._log(delivery)
         return deliveries
 
     def _log(self, delivery: Delivery) -> None:
         """Tell of a failure when it begins or changes, and then now and again."""
         place = (delivery.sink, delivery.instance)
-        if delivery.ok:
-            self._failing.pop(place, None)
-            return
         why, since = self._failing.get(place, ("", 0.0))
         now = time.monotonic()
         if delivery.detail != why or now - since >= REMIND:
@@ -96,7 +97,7 @@ def _sent(sink: Sink, report: Report, deadline: float) -> list[Delivery]:
     except Exception as bug:
         log.exception("a sink crashed", sink=sink.name)
         detail = f"our own fault, please report it: {type(bug).__name__}: {bug}"
-    return [Delivery(sink.name, sink.name, ok=False, detail=detail, count=0)]
+    return [Delivery(sink.name, sink.name, ok=False, detail=detail, count=1)]
 
 
 def rounds(watchdog: Watchdog) -> Iterator[Report]:

@@ -66,7 +66,7 @@ def dead(subject: Labels) -> Finding:
 
 
 def fired(what: Finding, at: float = NOW - 300) -> Alert:
-    return Alert(what, State.FIRING, bad_since=at, fired_at=at)
+    return Alert(what, State.FIRING, bad_since=at, fired_at=at, seen_at=NOW)
 
 
 def over(alert: Alert, at: float = NOW - 60) -> Alert:

@@ -29,6 +29,7 @@ from watchdog.board import Board
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.received import INBOX, Received
 from watchdog.domain.sample import HOST, Reading, labels
+from watchdog.domain.trace import UNREAD
 from watchdog.page.content import MOST_ALERTS
 from watchdog.page.engines import MOST_DRAWN
 from watchdog.views import make_app
@@ -93,6 +94,23 @@ def words(shown: Board) -> str:
 
 
 # What it says
+
+
+def test_an_alert_of_which_nothing_is_seen_any_more_says_since_when():
+    assert "Nothing was seen of it" not in words(incident())
+    shown = incident()
+    assert shown.report is not None
+    [alert] = shown.report.alerts
+    shown.report = replace(shown.report, alerts=(replace(alert, seen_at=NOW - 240),))
+    assert "Nothing was seen of it since 11:56:00" in words(shown)
+
+
+@pytest.mark.parametrize(("age", "told"), [(UNREAD, True), (UNREAD + 1, False)])
+def test_how_busy_a_server_was_is_not_told_as_if_it_were_now(age, told):
+    shown = incident()
+    points = [point._replace(at=point.at - age) for point in shown.traces()[engine()]]
+    shown.traces = lambda: {engine(): points}
+    assert ("requests running" in words(shown)) == told
 
 
 def test_before_the_first_round_it_says_so():

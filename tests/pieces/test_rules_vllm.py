@@ -92,11 +92,11 @@ def test_it_ends_where_nobody_scrapes_the_server_any_more(tmp_path):
     check(tmp_path, FILE, page.series(), [dead(page, 20), *silent("VllmDrafterDead", 30)])
 
 
-def test_a_model_that_another_replaced_ends_after_an_hour(tmp_path):
+def test_a_model_that_another_replaced_ends_once_that_one_answered_for_an_hour(tmp_path):
     """The same server, under the same address: nothing of the dead drafter comes ever again."""
-    old = Vllm().minutes(20, DEAD).down(5).unnamed(120)
-    new = Vllm(model="other").gone(25).minutes(120, HEALTHY)
-    tests = [*[dead(old, at) for at in (20, 30, 75)], *silent("VllmDrafterDead", 90, 120, 144)]
+    old = Vllm().minutes(20, DEAD).down(70).unnamed(80)
+    new = Vllm(model="other").gone(90).minutes(80, HEALTHY)
+    tests = [*[dead(old, at) for at in (20, 92, 140)], *silent("VllmDrafterDead", 155, 169)]
     check(tmp_path, FILE, {**new.series(), **old.series()}, tests)
 
 
@@ -110,20 +110,12 @@ def test_an_engine_of_which_there_are_fewer_now_ends_after_an_hour(tmp_path):
     check(tmp_path, FILE, {**gone.series(), **one.series()}, tests)
 
 
-@pytest.mark.parametrize(
-    "away",
-    [
-        lambda page: page.down(10).minutes(60, IDLE),
-        lambda page: page.down(3).restart().minutes(70, IDLE),
-        lambda page: page.down(70).restart().minutes(70, IDLE),
-        lambda page: page.unnamed(70).minutes(20, IDLE),
-    ],
-    ids=["scrapes fail", "restart", "down for longer than an hour", "a page without series"],
-)
-def test_who_comes_back_was_not_gone(tmp_path, away):
-    page = Vllm().minutes(20, DEAD)
-    length = away(page).length
-    check(tmp_path, FILE, page.series(), [dead(page, at) for at in (20, *range(25, length, 5))])
+def test_who_comes_back_was_not_gone(tmp_path):
+    """Scrapes that fail, a restart, more than an hour down, and as long without vLLM's series."""
+    page = Vllm().minutes(20, DEAD).down(10).minutes(55, IDLE)
+    page.down(65).restart().minutes(3, IDLE).unnamed(65).minutes(3, IDLE)
+    tests = [dead(page, at) for at in (20, *range(28, page.length, 8), page.length - 1)]
+    check(tmp_path, FILE, page.series(), tests)
 
 
 def test_one_dead_engine_of_two_is_told_by_its_number(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sinks.lab import Hook, alert, free_port, report
+from tests.sinks.lab import Hook, alert, free_port, report, until
 from watchdog.domain.alert import Alert, State
 from watchdog.domain.report import rfc3339
 from watchdog.fetch import Access
@@ -59,10 +59,22 @@ def test_a_change_is_sent_at_once_and_alone(hook):
 
 def test_nothing_is_sent_and_nothing_told_where_nothing_is_due(hook):
     to = sink(hook.url)
-    assert send(to, report(1000.0)) == []
     send(to, report(1000.0, alert()))
     assert send(to, report(1015.0, alert())) == []
     assert len(hook.bodies) == 1
+
+
+def test_with_nothing_to_tell_each_instance_is_asked_once_a_minute_whether_it_is_there(hook):
+    """Else that nobody can be told is learnt from the first alert."""
+    to = sink(hook.url, f"http://127.0.0.1:{free_port()}")
+    there, gone = send(to, report(1000.0))
+    assert (there.ok, there.count, there.detail) == (True, 0, "is there")
+    assert (gone.ok, gone.count) == (False, 0)
+    assert "refused" in gone.detail
+    assert send(to, report(1015.0)) == []
+    assert send(to, report(1059.0)) == []
+    assert [d.ok for d in send(to, report(1060.0))] == [True, False]
+    assert (hook.bodies, hook.asked) == ([], 2)
 
 
 def test_after_a_failure_the_next_round_tries_again(hook):
@@ -120,8 +132,8 @@ def test_a_test_alert_brings_no_heartbeat_because_no_daemon_sent_it(hook):
 
 
 def test_without_being_asked_for_there_is_no_heartbeat(hook):
-    assert send(sink(hook.url), report(1000.0)) == []
-    assert (hook.bodies, hook.asked) == ([], 0)
+    send(sink(hook.url), report(1000.0))
+    assert hook.bodies == []
 
 
 def test_long_rounds_make_alerts_live_longer(hook):
@@ -198,14 +210,31 @@ def test_each_instance_is_told_by_its_own_minute(hooks):
     assert (len(first.bodies), len(second.bodies)) == (2, 3)
 
 
-def test_a_silent_instance_is_given_up_at_the_deadline(hook):
+def test_a_silent_instance_is_waited_for_by_no_round_and_told_of_when_it_is_given_up(hook):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        to = AlertmanagerSink((Alertmanager(url, timeout=1.0), Alertmanager(hook.url)))
         began = time.monotonic()
-        deliveries = send(sink(url, hook.url), report(1000.0, alert()), 0.5)
-        assert time.monotonic() - began < 2
-    assert [d.ok for d in deliveries] == [False, True]
-    assert "did not answer in full" in deliveries[0].detail
+        [taken] = send(to, report(1000.0, alert()), 0.3)
+        assert time.monotonic() - began < 1
+        assert taken.ok
+        until(lambda: not to.instances[0].busy)
+        [failed, *_] = send(to, report(1015.0, alert()), 0.3)
+    assert not failed.ok
+    assert "did not answer in full" in failed.detail
+
+
+def test_an_instance_that_is_slower_than_a_round_hears_of_the_alert_all_the_same(hook):
+    """A short interval leaves a round less than a second; the instance has its own ten."""
+    hook.drip = 0.1
+    to = sink(hook.url)
+    now, told = 1000.0, []
+    while not any(d.ok and d.count for d in told):
+        told += send(to, report(now, alert(1000.0)), 0.05)
+        now += 2
+        assert now < 1100
+        time.sleep(0.05)
+    assert hook.bodies
 
 
 def test_a_silent_instance_has_its_own_limit_below_the_deadline():

@@ -166,7 +166,7 @@ def test_a_post_that_is_late_in_its_round_blames_no_clock(hook):
     instance = Alertmanager(hook.url)
     late = Moment(2e9, 0.0, time.monotonic() - 60)
     with capture_logs() as lines:
-        assert instance.start(payload(report(2e9, alert(2e9))), late, 60.0, time.monotonic() + 10)
+        assert instance.start(payload(report(2e9, alert(2e9))), late, 60.0)
         assert [d.ok for d in instance.deliveries(time.monotonic() + 10)] == [True]
     assert (lines, len(hook.bodies)) == ([], 1)
 

@@ -46,7 +46,7 @@ def real(command, tmp_path_factory) -> Iterator[RealAlertmanager]:
 
 
 def sink(*urls: str, timeout: float = 10.0, **settings) -> AlertmanagerSink:
-    return AlertmanagerSink(tuple(Alertmanager(url, None, timeout) for url in urls), **settings)
+    return AlertmanagerSink(tuple(Alertmanager(url, timeout=timeout) for url in urls), **settings)
 
 
 def send(to: AlertmanagerSink, what, seconds: float = 5.0):

@@ -101,8 +101,8 @@ def test_of_two_troubles_the_present_one_is_told_last(receiver):
 
 
 def send(url: str, *alerts, seconds: float = 5.0) -> list[Delivery]:
-    to = AlertmanagerSink((Alertmanager(url),))
-    return to.send(report(1000.0, *alerts), time.monotonic() + seconds)
+    to = AlertmanagerSink((Alertmanager(url, timeout=seconds),))
+    return to.send(report(1000.0, *alerts), time.monotonic() + seconds + 2)
 
 
 def names(body) -> list[str]:

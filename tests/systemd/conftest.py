@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,11 @@ PARTS = (
     "LICENSE", "Makefile", "README.md", "config", "docs", "pyproject.toml",
     "serving_watchdog_boot.py", "systemd", "tools", "watchdog",
 )  # fmt: skip
+UNIT = "serving-watchdog.service"
+INSTALLED_UNIT = f"/etc/systemd/system/{UNIT}"
+DROP_INS = f"{INSTALLED_UNIT}.d"
+CONFIG = "/etc/serving-watchdog/config.yaml"
+PREFIX = "/opt/serving-watchdog"
 CHECKOUT = "/srv/checkout"
 WHEELS = "/srv/wheels"
 
@@ -32,6 +38,16 @@ class Installed:
         words = [f"{name}={value}" for name, value in given.items()]
         done = self.host.run("make", "-C", CHECKOUT, target, *words, timeout=300)
         return done.returncode, done.stdout + done.stderr
+
+
+def pid(installed: Installed) -> str:
+    return installed.host.shows(UNIT)["MainPID"]
+
+
+def target(installed: Installed, link: str) -> str:
+    """What a link says; "" where there is none."""
+    path = installed.host.path(link)
+    return str(path.readlink()) if path.is_symlink() else ""
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +69,37 @@ def installed() -> Iterator[Installed]:
                 shutil.copy2(source, product.checkout / part)
         code, product.first = product.make("install")
         assert code == 0, product.first
-        # As after any other package's install or a boot: multi-user.target holds the unit from now on.
-        host.ok("systemctl", "daemon-reload")
         yield product
+
+
+@pytest.fixture
+def running(installed: Installed) -> None:
+    """A test begins with the service running on a good configuration.
+
+    And as after a boot, or another package's install: multi-user.target holds the unit.
+    """
+    installed.host.path(CONFIG).write_text("targets: []\n")
+    installed.host.ok("systemctl", "daemon-reload")
+    installed.host.ok("systemctl", "start", UNIT)
+
+
+@pytest.fixture
+def containers(installed: Installed) -> Iterator[None]:
+    """NVIDIA's container toolkit is there, as far as its command goes."""
+    tool = installed.host.path("/usr/bin/nvidia-ctk")
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    yield
+    tool.unlink()
+
+
+@pytest.fixture
+def changed_unit(installed: Installed) -> Iterator[Path]:
+    """The unit on the host, and in systemd, is not the one of the checkout."""
+    unit = installed.host.path(INSTALLED_UNIT)
+    ours = (installed.checkout / "systemd" / UNIT).read_text()
+    unit.write_text(ours.replace("\nNice=5\n", "\nNice=7\n"))
+    installed.host.ok("systemctl", "daemon-reload")
+    yield unit
+    unit.write_text(ours)
+    installed.host.ok("systemctl", "daemon-reload")

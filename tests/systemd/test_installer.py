@@ -3,60 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.systemd.conftest import CHECKOUT, Installed
+from tests.systemd.conftest import (
+    CHECKOUT,
+    CONFIG,
+    INSTALLED_UNIT,
+    PREFIX,
+    UNIT,
+    Installed,
+    pid,
+    target,
+)
 from tests.systemd.wheels import PYTHON
 
-UNIT = "serving-watchdog.service"
-INSTALLED_UNIT = f"/etc/systemd/system/{UNIT}"
-CONFIG = "/etc/serving-watchdog/config.yaml"
-PREFIX = "/opt/serving-watchdog"
 COMMANDS = "/usr/local/bin"
 
-
-def pid(installed: Installed) -> str:
-    return installed.host.shows(UNIT)["MainPID"]
-
-
-def target(installed: Installed, link: str) -> str:
-    """What a link says; "" where there is none."""
-    path = installed.host.path(link)
-    return str(path.readlink()) if path.is_symlink() else ""
+pytestmark = pytest.mark.usefixtures("running")
 
 
 def releases(installed: Installed) -> list[str]:
     return sorted(p.name for p in installed.host.path(f"{PREFIX}/releases").iterdir() if p.is_dir())
-
-
-@pytest.fixture(autouse=True)
-def running(installed: Installed) -> None:
-    """Each test begins with the service running on a good configuration."""
-    installed.host.path(CONFIG).write_text("targets: []\n")
-    installed.host.ok("systemctl", "start", UNIT)
-
-
-@pytest.fixture
-def containers(installed: Installed) -> Iterator[None]:
-    """NVIDIA's container toolkit is there, as far as its command goes."""
-    tool = installed.host.path("/usr/bin/nvidia-ctk")
-    tool.write_text("#!/bin/sh\n")
-    tool.chmod(0o755)
-    yield
-    tool.unlink()
-
-
-@pytest.fixture
-def changed_unit(installed: Installed) -> Iterator[Path]:
-    """The unit on the host is not the one of the checkout."""
-    unit = installed.host.path(INSTALLED_UNIT)
-    unit.write_text(unit.read_text() + "# of an older release\n")
-    yield unit
-    unit.write_text((installed.checkout / "systemd" / UNIT).read_text())
-    installed.host.ok("systemctl", "daemon-reload")
 
 
 def test_the_first_install_puts_all_into_place_and_needs_no_daemon_reload(
@@ -172,6 +141,12 @@ def test_containers_that_may_lose_their_gpus_stop_it_where_nobody_can_be_asked(
     assert "systemctl daemon-reload && systemctl restart" in said
     assert pid(installed) == before
     assert installed.host.shows(UNIT)["NeedDaemonReload"] == "yes"
+
+    installed.host.ok("systemctl", "daemon-reload")  # and the restart is forgotten
+    code, said = installed.make("install")
+    assert code == 0, said
+    assert "daemon-reload is not needed" in said
+    assert "is restarted" in said
 
 
 @pytest.mark.usefixtures("containers")

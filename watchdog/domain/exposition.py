@@ -59,7 +59,8 @@ class Totals:
 
     `notifications` is by (sink, instance, result); `reload_at` the Unix seconds of the last
     configuration that was taken, 0 for never. `durable`: what is remembered is on disk.
-    `waiting` are the notices that each webhook has not taken yet.
+    `waiting` are the notices that each webhook has not taken yet. `reached` says of each
+    (sink, instance) that was tried lately whether it took what it was sent.
     """
 
     rounds: int = 0
@@ -68,6 +69,7 @@ class Totals:
     reload_at: float = 0.0
     durable: bool = True
     waiting: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[tuple[str, str], bool] = field(default_factory=dict)
 
 
 def expose(report: Report | None, totals: Totals, version: str) -> bytes:
@@ -137,6 +139,12 @@ def _own(totals: Totals, version: str) -> Iterator[Family]:
         "Changes of alerts that a webhook has not taken yet.",
         ("destination",),
         {(name,): float(count) for name, count in totals.waiting.items()},
+    )
+    yield gauge(
+        "watchdog_destination_reached",
+        "1 if a sink's destination answered well when it was last told or asked, else 0.",
+        ("sink", "destination"),
+        {place: float(ok) for place, ok in totals.reached.items()},
     )
     # Not `instance`: that label is the scrape's own, and Prometheus would rename ours.
     yield counter(

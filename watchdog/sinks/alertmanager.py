@@ -37,16 +37,14 @@ class AlertmanagerSink:
     _since: float | None = field(default=None, init=False)  # the heartbeat's start
 
     def send(self, report: Report, deadline: float) -> list[Delivery]:
-        """Send to all instances side by side, until the deadline at the latest."""
+        """Send to all instances side by side; wait for them until the deadline at the latest."""
         moment = Moment(report.now, report.skew, time.monotonic())
         every = max(self.interval, self.resend)
         alerts = payload(self._with_heartbeat(report), every)
-        waited = [
-            instance
-            for instance in self.instances
-            if instance.start(alerts, moment, self.resend, deadline) or instance.busy
-        ]
-        return [d for instance in waited for d in instance.deliveries(deadline)]
+        told = [d for instance in self.instances for d in instance.deliveries(0.0)]  # of before
+        for instance in self.instances:
+            instance.start(alerts, moment, self.resend)
+        return told + [d for instance in self.instances for d in instance.deliveries(deadline)]
 
     def close(self) -> None:
         """Break every send; for the end of the process."""

@@ -35,6 +35,9 @@ PATH: Final = "/api/v2/alerts"
 ABOUT_US: Final = frozenset({401, 403, 404, 405, 407, 408, 410, 415, 429})
 """Answers about the sender or the place, whatever the body: sent alone, alerts get the same."""
 
+LATE: Final = 0.5
+"""Seconds by which a round may be early."""
+
 GRACE: Final = 0.5
 """Seconds that a send has after its deadline, to fail by itself with a better sentence."""
 
@@ -66,17 +69,21 @@ class Tally:
     """
     What came of one send to one instance; `trouble` is the first answer that was not good.
 
-    `reached`: the last answer was good, or about what one alert says.
+    `reached`: the last answer was good, or about what one alert says. `told`: this was told.
     """
 
     due: int = 0
     taken: int = 0
     trouble: str = ""
     reached: bool = False
+    told: bool = False
 
     def deliveries(self, instance: str) -> list[Delivery]:
         """Say what was taken, and what was not and why; last what tells if it is reached now."""
         failed = self.due - self.taken
+        if not self.due:  # it was only asked whether it is there
+            detail = "is there" if self.reached else self.trouble or "no answer in time"
+            return [Delivery(NAME, instance, ok=self.reached, detail=detail, count=0)]
         told = [
             Delivery(NAME, instance, ok=True, detail="taken", count=self.taken),
             Delivery(
@@ -96,7 +103,9 @@ class Alertmanager:
         self.timeout = timeout
         self._address = Address(url, access, PATH)
         self._thread: threading.Thread | None = None
-        self._tally = Tally()
+        self._tally = Tally(told=True)
+        self._until = 0.0  # when the send under way must have ended
+        self._asked_at: float | None = None  # when a send last began, on the report's timeline
         # Of these the thread takes care while it runs.
         self._last: dict[str, Last] = {}  # by identity
         self._moment = Moment(0.0, 0.0, 0.0)
@@ -108,31 +117,46 @@ class Alertmanager:
         """Whether a send is still on its way."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, alerts: Sequence[Told], moment: Moment, resend: float, deadline: float) -> bool:
-        """Begin to send what is due; False if nothing is, or the last send still hangs."""
+    def start(self, alerts: Sequence[Told], moment: Moment, resend: float) -> bool:
+        """
+        Begin to send what is due; False if nothing is, or the last send still hangs.
+
+        With nothing to tell it is asked as often whether it is there: that nobody can be told
+        must not be learnt from the first alert.
+        """
         if self.busy:
             return False
         known = {_identity(told): told for told in alerts}
         self._last = {key: last for key, last in self._last.items() if key in known}
         due = {k: told for k, told in known.items() if self._is_due(k, told, moment.now, resend)}
-        if not due:
+        quiet = self._asked_at is not None and 0 <= moment.now - self._asked_at < resend - LATE
+        if not due and quiet:
             return False
         self._tally = Tally(len(due))
-        self._moment = moment
-        deadline = min(deadline, time.monotonic() + self.timeout)
+        self._moment, self._asked_at = moment, moment.now
+        self._until = time.monotonic() + self.timeout
         self._thread = threading.Thread(
-            target=self._send, args=(due, deadline), name=f"send-{self.url}", daemon=True
+            target=self._send, args=(due, self._until), name=f"send-{self.url}", daemon=True
         )
         self._thread.start()
         return True
 
     def deliveries(self, deadline: float) -> list[Delivery]:
-        """Wait for the send that was started, and say what came of it."""
-        if self._thread is not None:
-            self._thread.join(max(0.0, deadline - time.monotonic()) + GRACE)
+        """
+        Wait for the send under way until then, and say what came of it.
+
+        It may go on for longer than a round waits, and is told of when it has ended.
+        """
+        if self._thread is not None and not self._tally.told:
+            self._thread.join(max(0.0, deadline - time.monotonic()))
         if self.busy:
+            if time.monotonic() < self._until + GRACE:
+                return []
             self._tally.reached = False
             self.close()
+        elif self._tally.told:
+            return []
+        self._tally.told = not self.busy
         return self._tally.deliveries(self._address.shown)
 
     def close(self) -> None:
@@ -147,9 +171,10 @@ class Alertmanager:
         """Send in batches, what was told longest ago first: a short deadline starves nobody."""
         keys = sorted(due, key=lambda key: self._last.get(key, NEVER).at)
         try:
-            if self._clock.must_ask(self._moment.now, self._moment.skew):
+            if not due or self._clock.must_ask(self._moment.now, self._moment.skew):
                 asked = self._post([], deadline)
-                if not asked.status:
+                self._tally.reached = asked.ok
+                if not asked.status or not due:
                     self._tally.trouble = asked.words
                     return
             for i in range(0, len(keys), BATCH):
