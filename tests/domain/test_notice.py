@@ -28,8 +28,9 @@ def told(*changes: Change, now: float = 1020.0, host: str = "gpu-1", **kw):
 
 def test_a_firing_alert_is_told_with_all_that_alertmanager_gets():
     ((key, body),) = told(fired(1000.0), site="home")
-    assert list(body) == ["version", "key", "product", "host", "at", "change", "why", "alert"]
+    assert list(body) == ["version", "key", "incident", "product", "host", "at", "change", "why", "alert"]
     assert body["alert"].pop("annotations")["summary"] == "qwen: the drafter is dead"
+    assert body.pop("incident") != key
     assert body == {
         "version": "1",
         "key": key,
@@ -170,3 +171,11 @@ def test_the_page_for_operators_shows_a_body_as_it_is_made():
     }
     assert f"Idempotency-Key: {shown['key']}\n" in page
     assert set(re.findall(r"^\| `(version|key|at|change|why)` \|", page, re.MULTILINE)) < set(body)
+
+
+def test_the_beginning_and_the_end_of_one_incident_are_joined_and_those_of_two_are_not():
+    (began,) = told(fired(1000.0))
+    (ended,) = told(Change(alert(1000.0, 1060.0), State.FIRING, Signal.GOOD_FOR_LONG))
+    (anew,) = told(fired(2000.0))
+    assert began.body["incident"] == ended.body["incident"] != anew.body["incident"]
+    assert began.key != ended.key

@@ -47,12 +47,14 @@ def is_test(report: Report) -> bool:
 
 def _notice(change: Change, report: Report) -> Notice:
     alert = change.alert
-    key = _key(alert, report.host)
+    *whom, fired = _incident(alert, report.host)
+    key = _digest([*whom, alert.state.value, fired])
     starts = report.now if alert.fired_at is None else alert.fired_at
     ends = _ends(alert, starts)
     body = {
         "version": VERSION,
         "key": key,
+        "incident": _digest([*whom, fired]),
         "product": PRODUCT,
         "host": cut(report.host, MOST_LABEL),
         "at": report.wall(report.now),
@@ -75,14 +77,16 @@ def _ends(alert: Alert, starts: float) -> float | None:
     return starts + TEST_LASTS if alert.finding.alertname == TEST_ALERT else None
 
 
-def _key(alert: Alert, host: str) -> str:
+def _incident(alert: Alert, host: str) -> list[object]:
     """
-    Name the change: what it is about, which way it went, and which firing it belongs to.
+    Name what begins and ends: what it is about, and which firing it is.
 
     Configured labels are not in it, nor words: a restart with another configuration tells the
     same change under the same key.
     """
     fired_ms = None if alert.fired_at is None else round(alert.fired_at * 1000)
-    alertname, subject = alert.finding.identity
-    parts = [host, alertname, subject, alert.state.value, fired_ms]
+    return [host, *alert.finding.identity, fired_ms]
+
+
+def _digest(parts: list[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
