@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Tests run side by side, a file each; `JOBS=0` for one after the other.
+JOBS ?= 2
 
 # The default interpreter has .venv; any other one that is named has a folder of its own.
 ifeq ($(PYTHON),python3)
@@ -42,14 +44,14 @@ demo: run-setup
 	@$(BIN)/watchdog demo $(ARGS)
 
 test: dev-setup binaries
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: dev-setup binaries
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 format: dev-setup
 	$(BIN)/ruff format .

@@ -100,7 +100,7 @@ def test_metrics_show_report_and_counters_and_please_promtool(server, watched):
     for delivery in (
         Delivery("alertmanager", "http://am-1:9093", ok=True, detail="taken", count=2),
         Delivery("alertmanager", "http://am-1:9093", ok=True, detail="taken", count=1),
-        Delivery("alertmanager", "http://am-2:9093", ok=False, detail="refused", count=0),
+        Delivery("alertmanager", "http://am-2:9093", ok=False, detail="refused", count=1),
     ):
         watched.board.count(delivery)
     status, headers, body = get(server, "/metrics")

@@ -28,7 +28,17 @@ def told(*changes: Change, now: float = 1020.0, host: str = "gpu-1", **kw):
 
 def test_a_firing_alert_is_told_with_all_that_alertmanager_gets():
     ((key, body),) = told(fired(1000.0), site="home")
-    assert list(body) == ["version", "key", "incident", "product", "host", "at", "change", "why", "alert"]
+    assert list(body) == [
+        "version",
+        "key",
+        "incident",
+        "product",
+        "host",
+        "at",
+        "change",
+        "why",
+        "alert",
+    ]
     assert body["alert"].pop("annotations")["summary"] == "qwen: the drafter is dead"
     assert body.pop("incident") != key
     assert body == {

@@ -60,7 +60,7 @@ def goes_on(house: House) -> None:
 def recovers(house: House) -> None:
     """Durable again: what happened in the trouble is known after a kill, and told once."""
     until(lambda: durable(house))
-    until(lambda: "state.db" not in house.get("/"))
+    until(lambda: "in memory alone" not in house.get("/"))
     house.kill()
     house.running()
     assert durable(house)
@@ -113,6 +113,7 @@ def test_a_corrupt_file_is_set_aside_at_the_start(house: House) -> None:
     assert durable(house)
     assert house.says("it was set aside and a new one begun")
     assert any(name.startswith("state.db.corrupt-") for name in asides(house))
+    assert "was corrupt and was set aside" in house.get("/")
     goes_on(house)
     recovers(house)
 

@@ -180,11 +180,11 @@ def test_a_service_that_does_not_come_up_is_told_of_by_every_run(installed: Inst
         assert is_enabled(installed)  # so that it comes up after a boot, if not before
 
         # an upgrade does not take it for one that was stopped
-        source = installed.checkout / "systemd" / UNIT
-        text = source.read_text()
-        source.write_text(text + "# of a newer release\n")
+        unit = installed.host.path(INSTALLED_UNIT)
+        text = unit.read_text()
+        unit.write_text(text + "# of an older release\n")
         code, said = installed.make("install")
-        source.write_text(text)
+        assert unit.read_text() == text
         assert code != 0
         assert "did not run: activating" in said
     code, said = installed.make("install")
