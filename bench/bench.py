@@ -6,6 +6,7 @@ What a round costs, beside the library parse of the same pages and Prometheus' s
     make bench ARGS=targets          100 targets
     make bench ARGS=daemon           the idle daemon's resident memory
     make bench ARGS=judging          one endpoint-year of judging, extrapolated from a week
+    make bench ARGS=keeping          what the store adds to a round
 
 Every case runs in a process of its own, so that its peak memory is its own. CPU seconds are the
 process's own (user and system); the server that it reads runs in another one. Absolute times
@@ -36,6 +37,7 @@ from watchdog.clock import Clock
 from watchdog.domain import series as s
 from watchdog.domain.history import History
 from watchdog.domain.sample import Reading, Sample, labels
+from watchdog.keeping import Keeper
 from watchdog.settings import Settings
 
 ROUNDS = 60
@@ -58,9 +60,17 @@ def _measured(case: Callable[..., dict[str, float]], args: tuple[object, ...]) -
 
 
 def cpu_of_rounds(urls: list[str], rounds: int, warm_up: int = 3) -> dict[str, float]:
-    """CPU milliseconds of one whole round: read, judge, report."""
+    """CPU milliseconds of one whole round: read, judge, keep, report."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _cpu_of_rounds(urls, rounds, warm_up, Path(folder))
+
+
+def _cpu_of_rounds(urls: list[str], rounds: int, warm_up: int, folder: Path) -> dict[str, float]:
     targets = [{"url": url, "name": f"t{i}"} for i, url in enumerate(urls)]
-    watchdog = watchdog_of(Settings.model_validate({"targets": targets}), [], Clock(speed=1000.0))
+    clock = Clock(speed=1000.0)
+    keeper = Keeper(folder, clock)
+    watchdog = watchdog_of(Settings.model_validate({"targets": targets}), [], clock)
+    watchdog.keep = lambda report: keeper.keep(watchdog.assessor, report, [])
     watchdog.read_timeout = 30.0
     errors = [r.error for _ in range(warm_up) for r in watchdog.round().readings if r.error]
     began = time.process_time()
@@ -232,7 +242,34 @@ def judging() -> None:
           f"{figures['peak_mb']:.0f} MB.")  # fmt: skip
 
 
-CASES = {case.__name__: case for case in (rounds, targets, daemon, judging)}
+def cpu_of_keeping(windows: int) -> dict[str, float]:
+    """CPU microseconds of judging a busy window of one engine, and of keeping the round."""
+    targets = [{"url": "http://127.0.0.1:1", "name": "t"}]
+    assessor = assessor_of(Settings.model_validate({"targets": targets}))
+    judged = kept = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        keeper = Keeper(Path(folder), Clock())
+        busy = (r for i, r in enumerate(weeks_readings(10 * windows)) if i % 10 == 0)
+        for i, reading in enumerate(busy):
+            began = time.process_time()
+            report = assessor.assess([reading], 15.0 * i)
+            between = time.process_time()
+            keeper.keep(assessor, report, [])
+            judged += between - began
+            kept += time.process_time() - between
+        keeper.close()
+    return {"judged_us": judged / windows * 1e6, "kept_us": kept / windows * 1e6}
+
+
+def keeping() -> None:
+    """What it costs that a round is on disk before anybody hears of it."""
+    figures = apart(cpu_of_keeping, 4000)
+    ratio = figures["kept_us"] / figures["judged_us"]
+    print(f"\nKeeping a busy round of one engine, its fsync included: {figures['kept_us']:.0f} CPU "
+          f"µs, {ratio:.2f} times its judging ({figures['judged_us']:.0f} µs).")  # fmt: skip
+
+
+CASES = {case.__name__: case for case in (rounds, targets, daemon, judging, keeping)}
 
 
 def main() -> None:

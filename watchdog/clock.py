@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,6 +71,7 @@ class Clock:
         return away
 
 
+@lru_cache(maxsize=1)
 def _boot() -> str:
     """Return what names this boot of the host; empty where it cannot be read."""
     try:

@@ -41,7 +41,7 @@ def rows_of(assessor: Assessor) -> Iterator[tuple[str, Any]]:
     yield _name("paused"), dict(assessor.book.pauses)
     yield _name("received"), assessor.received
     for target, watch in assessor.watches.items():
-        profile = plain(watch.history.profile)
+        profile = _profile(watch.history.profile)
         yield _name("watch", target), {"source": watch.source, "profile": profile}
         for about in watch.states.keys() | watch.history.past.keys():
             yield _name("subject", target, about), _subject(watch, about)
@@ -87,7 +87,7 @@ class _Former:
         kind, *about = json.loads(name)
         match kind:
             case "shapes":
-                self.shapes = restored(dict[str, tuple[str, ...]], body)
+                self.shapes = restored(dict[str, tuple[str, ...]], json.loads(body))
             case "alert":
                 self.alerts.append(_restored_alert(body))
             case "paused":
@@ -124,10 +124,6 @@ def _is_spoken_of(finding: Finding, assessor: Assessor) -> bool:
     return finding.alertname in PATIENCE and finding.check in checks | {READING}
 
 
-def _name(kind: str, *about: object) -> str:
-    return json.dumps([kind, *about])
-
-
 def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
     past = watch.history.past.get(about)
     states = watch.states.get(about, {})
@@ -156,8 +152,19 @@ def _state(kind: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _shapes(*states: Any) -> dict[str, list[str]]:
-    return shapes_of(*states, Received, Profile)
+def _shapes(*states: Any) -> str:
+    """The shapes as text, made once: they are in every round's rows."""
+    return json.dumps(shapes_of(*states, Received, Profile))
+
+
+@lru_cache(maxsize=512)
+def _profile(profile: Profile) -> Any:
+    return plain(profile)
+
+
+@lru_cache(maxsize=4096)
+def _name(kind: str, *about: object) -> str:
+    return json.dumps([kind, *about])
 
 
 def _alert(alert: Alert) -> dict[str, Any]:
