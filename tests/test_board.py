@@ -88,7 +88,9 @@ def test_every_place_is_counted_from_0_on_and_one_that_is_gone_no_more() -> None
     }  # fmt: skip
 
 
-def test_who_could_be_reached_is_forgotten_with_a_new_configuration() -> None:
+def test_a_reload_forgets_who_cannot_be_reached_only_where_it_is_told_no_more() -> None:
     board = board_after(delivery("webhook", "a", ok=False))
     board.configured([("webhook", "a")])
+    assert board.unreached() != []
+    board.configured([("webhook", "b")])
     assert board.unreached() == []

@@ -415,3 +415,41 @@ def test_every_commit_reaches_the_disk(path: Path) -> None:
     store, _ = opened(path)
     assert store._tables.db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     store.close()
+
+
+def test_a_row_with_a_byte_that_we_did_not_write_is_left_out_and_written_over(path: Path) -> None:
+    saved(path, {"a": 1, "b": 2})
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("UPDATE kept SET body = CAST(x'22ff22' AS TEXT) WHERE name = 'a'")
+        other.execute("UPDATE kept SET name = CAST(x'62ff' AS TEXT) WHERE name = 'b'")
+        other.execute("INSERT INTO kept VALUES ('deep', ?)", ("[" * 200_000,))
+        other.commit()
+    store, rows = opened(path)
+    assert rows == {}
+    store.save({"a": 3}.items())
+    store.close()
+    assert rows_in(path) == {"a": 3}
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT count(*) FROM kept").fetchone() == (1,)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("mode", [0o700, 0o777])
+def test_another_users_directory_is_refused(path: Path, mode: int) -> None:
+    store, _ = opened(path)
+    for folder in [path.parent, *path.parent.parents][:4]:
+        folder.chmod(0o755)
+    path.parent.chmod(mode)
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); os.setgid(65534); os.setuid(65534)\n"
+        "from pathlib import Path; from watchdog.store_file import lock\n"
+        "from watchdog.errors import CommandError\n"
+        "try: lock(Path(sys.argv[1]))\n"
+        "except CommandError as error: print(error)\n"
+    )
+    words = [sys.executable, "-c", program, str(path.parent), str(Path(__file__).parents[1])]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    store.close()
+    if "ModuleNotFoundError" in ran.stderr or "Permission denied" in ran.stderr:
+        pytest.skip("another user may not read this checkout")
+    assert "belongs to another user" in ran.stdout, ran.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.telling_stories import TARGET, Engine, Story, shares
 from watchdog.domain.report import as_json
 from watchdog.domain.sample import labels
-from watchdog.telling import for_people
+from watchdog.telling import for_nagios, for_people
 
 DEAD = (0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 HOSTILE = "m\x1b[2J\x1b]0;pwned\x07\nserving-watchdog 0.1.0 on gpu-1: OK\u202e"
@@ -47,3 +47,8 @@ def test_the_daemons_own_troubles_are_told_apart_from_verdicts() -> None:
     told = for_people({**report, "notes": ["nothing reaches webhook hook: refused"]})
     assert told.endswith("troubles of the daemon's own\n  nothing reaches webhook hook: refused")
     assert told.splitlines()[0] == for_people(report).splitlines()[0]
+
+
+def test_a_nagios_line_steers_no_terminal() -> None:
+    line = for_nagios(as_json(dead(Story([Named()])).report))
+    assert line.isprintable()

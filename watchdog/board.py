@@ -110,13 +110,14 @@ class Board:
 
     def configured(self, places: Iterable[tuple[str, str]]) -> None:
         """
-        Take who is to be told from now on; forget who could be reached.
+        Take who is to be told from now on; forget of the others whether they could be reached.
 
         Every count begins at 0: one that is born at 1 has no increase that a rule could see.
         """
-        kept = {(*place, result) for place in places for result in RESULTS}
+        told = set(places)
+        kept = {(*place, result) for place in told for result in RESULTS}
         with self._lock:
-            self._last.clear()
+            self._last = {place: last for place, last in self._last.items() if place in told}
             counted = self.notifications
             self.notifications = Counter({key: counted[key] for key in sorted(kept)})
 

@@ -157,9 +157,12 @@ class Daemon:
         """Queue what Alertmanager says, and have a round look at it at once."""
         result = self._inbox.take(payload)
         if result.firing:
-            self._asked.set()
-            self._wake.set()
+            self._ask_for_a_round()
         return result
+
+    def _ask_for_a_round(self) -> None:
+        self._asked.set()
+        self._wake.set()
 
     def _notes(self) -> list[str]:
         """Troubles of our own, in sentences."""
@@ -188,6 +191,7 @@ class Daemon:
         with self._between_rounds():
             self._watchdog.assessor.book.pause(target, self._clock.now() + seconds)
             self._keep(self._watchdog.assessor)
+        self._ask_for_a_round()  # which ends its alerts
 
     def _resume(self, target: str) -> bool:
         with self._between_rounds():

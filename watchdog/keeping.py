@@ -13,7 +13,7 @@ import structlog
 from watchdog.clock import Clock
 from watchdog.domain.alert import Alert, Change, Signal, State
 from watchdog.domain.assess import Assessor
-from watchdog.domain.memory import recall, rows_of
+from watchdog.domain.memory import moment, recall, rows_of
 from watchdog.domain.notice import notices
 from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels
@@ -58,8 +58,9 @@ class Keeper:
             self._rows = {}
             return
         try:
+            self._saved_at = moment(float(mark["now"]))
             away = self.clock.resume(mark)
-            self._saved_at = float(mark["now"])
+            moment(self.clock.now())
         except (KeyError, TypeError, ValueError) as error:
             log.error("what was kept has no time and is not used", why=repr(error))  # noqa: TRY400
             self._rows = {}

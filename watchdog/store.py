@@ -310,6 +310,6 @@ def _parsed(texts: dict[str, str]) -> dict[str, Any]:
     for name, text in texts.items():
         try:
             rows[name] = json.loads(text)
-        except ValueError as error:  # noqa: PERF203  (a row that is broken costs itself alone)
+        except (ValueError, RecursionError) as error:  # noqa: PERF203  (it costs itself alone)
             log.error("a row of the store is no JSON", name=name, why=str(error))  # noqa: TRY400
     return rows

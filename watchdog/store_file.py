@@ -229,6 +229,15 @@ def _opened(place: Path) -> int:
         return os.open(place, os.O_RDONLY | os.O_CLOEXEC)  # a lock needs no writing
 
 
+def _is_somebody_elses(directory: Path) -> bool:
+    """Whether there is a directory, or may be one, in which another user's daemon may be."""
+    try:
+        exists, locked = directory.exists(), (directory / LOCK).exists()
+    except PermissionError:
+        return True
+    return locked or (exists and not os.access(directory, os.W_OK | os.X_OK))
+
+
 def lock(directory: Path) -> int | None:
     """
     Make the directory and take it for this process; the lock ends with the process.
@@ -240,7 +249,7 @@ def lock(directory: Path) -> int | None:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         held = _opened(directory / LOCK)
     except PermissionError:
-        if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK):
+        if _is_somebody_elses(directory):
             raise CommandError(
                 f"{directory} belongs to another user, and may be in use: run this one as that "
                 f"user, or give it a state_dir of its own"

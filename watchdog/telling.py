@@ -159,7 +159,7 @@ def _perfdata(finding: Data) -> str:
 
 def _plain(text: str) -> str:
     """Nagios cuts at a pipe and a line end, and a quote would end a label."""
-    return " ".join(text.replace("|", "/").replace("'", "").split())
+    return " ".join(printable(text).replace("|", "/").replace("'", "").split())
 
 
 def verdict_of(report: Data) -> Verdict:

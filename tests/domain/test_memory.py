@@ -13,6 +13,7 @@ from tests.telling_stories import Engine, Story, shares
 from watchdog.domain.alert import ABSENT, RETAIN
 from watchdog.domain.memory import recall
 from watchdog.domain.profile import Profile
+from watchdog.domain.received import Received
 from watchdog.domain.report import as_json
 
 DEAD = (0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -194,6 +195,7 @@ def test_an_alert_that_nothing_here_judges_any_more_ends() -> None:
 
 def test_another_server_under_the_same_name_begins_with_nothing() -> None:
     story = dead(Story([Engine()], start=None))
+    story.assessor.watches["qwen"].source = "http://one:8000"
     successor = fresh(story.assessor)
     successor.watches["qwen"].source = "http://another:8000"
     recall(kept(story.assessor), successor, story.now, story.now)
@@ -227,3 +229,49 @@ def test_pauses_of_another_shape_are_left_out() -> None:
     [fault] = recall(rows, successor, story.now, story.now)
     assert "paused" in fault
     assert [a.state.value for a in successor.book.everything()] == ["firing"]
+
+
+def test_a_server_whose_address_is_not_known_any_more_is_not_another_one() -> None:
+    story = dead(Story([Engine()]))
+    rows = {name: body for name, body in kept(story.assessor).items() if '"watch"' not in name}
+    successor = fresh(story.assessor)
+    successor.watches["qwen"].source = "http://one:8000"
+    recall(rows, successor, story.now, story.now)
+    story.assessor = successor
+    assert dead(story, 1).fired() == {"SpecDecodeCollapsed"}
+    assert story.report.changes == ()
+
+
+@pytest.mark.parametrize("at", [1e308, float("inf"), float("nan"), 4e12, -1.0])
+def test_a_time_that_is_none_costs_its_row(at: float) -> None:
+    story = dead(Story([Engine()]))
+    story.assessor.received = (
+        Received("f", "", "A", "qwen", (), "", at, story.now, diagnosed_at=story.now),
+    )
+    rows = kept(story.assessor)
+    rows['["paused"]'] = {"qwen": at}
+    name = next(name for name in rows if name.startswith('["alert"'))
+    rows[name]["fired_at"] = at  # type: ignore[index]
+    successor = fresh(story.assessor)
+    assert len(recall(rows, successor, story.now, story.now)) == 3
+    assert (successor.received, successor.book.pauses) == ((), {})
+    story.assessor = successor
+    as_json(story.round())
+
+
+def test_alerts_of_a_target_or_a_source_that_nobody_reads_end() -> None:
+    story = dead(Story([Engine()]))
+    rows = kept(story.assessor)
+    name = next(name for name in rows if name.startswith('["alert"'))
+    body = {**rows[name], "seen_at": story.now}  # type: ignore[dict-item]
+    rows['["alert", "x"]'] = {**body, "subject": [["target", "another"]]}
+    blind = {"alertname": "WatchdogBlind", "check": "reading"}
+    rows['["alert", "y"]'] = {
+        **body, **blind, "subject": [["probe", "of_old"], ["target", "qwen"]],
+    }  # fmt: skip
+    successor = fresh(story.assessor)
+    assert recall(rows, successor, story.now, story.now) == []
+    story.assessor = successor
+    dead(story, 1)
+    assert story.fired() == {"SpecDecodeCollapsed"}
+    assert {change.why.value for change in story.report.changes} == {"gone"}

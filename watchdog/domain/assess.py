@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, Protocol
 
-from watchdog.domain.alert import AlertBook
+from watchdog.domain.alert import Alert, AlertBook
 from watchdog.domain.diagnosis import diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
@@ -124,8 +124,7 @@ class Assessor:
             by_driver = held_by_driver(by_target[HOST])
             findings += [blind(reading) for reading in by_target[HOST]]
             findings += [*links, *blind_links(links)]
-            alerts = (*self.book.alerts(), *self.book.pending())
-            gone += left(by_target[HOST], [alert.finding.subject for alert in alerts])
+            gone += left(by_target[HOST], [alert.finding.subject for alert in self._standing()])
         for target, watch in self.watches.items():
             if target == HOST:
                 continue
@@ -139,6 +138,7 @@ class Assessor:
             findings += its
             near[target] = its + its_links
             gone += vanished
+        gone += self._unread(readings)
         changes = self.book.step(findings, now, gone)
         self.received = step(self.received, arrived(readings), near, now)
         return Report(
@@ -155,6 +155,15 @@ class Assessor:
             self.received,
         )
 
+    def _standing(self) -> tuple[Alert, ...]:
+        return (*self.book.alerts(), *self.book.pending())
+
+    def _unread(self, readings: Sequence[Reading]) -> list[Labels]:
+        """Return of whom alerts say that a source is blind which nobody reads any more."""
+        read = {_source(r.probe, r.target, r.slot) for r in readings}
+        blind_ones = (a.finding for a in self._standing() if a.finding.check == READING)
+        return [finding.subject for finding in blind_ones if finding.subject not in read]
+
     def _down(self, by_target: Mapping[str, Sequence[Reading]]) -> Reading:
         """Tell the host's checks which targets on it give no answer: their GPUs should be free."""
         down = [
@@ -169,7 +178,7 @@ class Assessor:
         """End alerts that stand on a declaration that is gone or another by now."""
         links = {slot.key: slot.link for slot in now.slots}
         over = {slot.key for slot in was.slots if links.get(slot.key) != slot.link}
-        for alert in (*self.book.alerts(), *self.book.pending()):
+        for alert in self._standing():
             finding = alert.finding
             if finding.alertname in DECLARED and finding.argument.evidence.get("key") in over:
                 self.book.end(finding.identity)
@@ -179,8 +188,8 @@ class Assessor:
         self.book, self.received = old.book, old.received
         for target, watch in self.watches.items():
             before = old.watches.get(target)
-            if before is not None and before.source != watch.source:
-                self.book.close(target)
+            if before is not None and before.source not in ("", watch.source):
+                self.book.close(target)  # it is another server; "" is not known, and no other
             elif before is not None:
                 profile, gap_after = watch.history.profile, watch.history.gap_after
                 was = before.history.profile

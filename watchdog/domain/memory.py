@@ -20,7 +20,7 @@ from watchdog.domain.history import History, Past
 from watchdog.domain.plain import AS_NOW, Shapes, plain, restored, shapes_of
 from watchdog.domain.profile import Profile
 from watchdog.domain.received import Received
-from watchdog.domain.sample import Labels
+from watchdog.domain.sample import HOST, Labels
 
 LATEST: Final = 1e11
 """Seconds since 1970 beyond which nothing can be written as a date."""
@@ -91,9 +91,15 @@ class _Former:
             case "alert":
                 self.alerts.append(_restored_alert(body))
             case "paused":
-                self.paused = restored(dict[str, float], body)
+                paused = restored(dict[str, float], body)
+                self.paused = {target: moment(until) for target, until in paused.items()}
             case "received":
-                self.received = restored(tuple[Received, ...], body, self.shapes)
+                received = restored(tuple[Received, ...], body, self.shapes)
+                for one in received:
+                    moments = (one.received_at, one.heard_at, one.ended_at or 0.0, one.diagnosed_at)
+                    for at in moments:
+                        moment(at)
+                self.received = received
             case "watch":
                 watch = self._watch(about[0])
                 watch.history.profile = restored(Profile, body["profile"], self.shapes)
@@ -121,7 +127,9 @@ class _Former:
 def _is_spoken_of(finding: Finding, assessor: Assessor) -> bool:
     """Whether anything here judges this alert; else it would fire for ever."""
     checks = {name for watch in assessor.watches.values() for name in watch.checks}
-    return finding.alertname in PATIENCE and finding.check in checks | {READING}
+    target = dict(finding.subject).get("target", HOST)
+    known = finding.alertname in PATIENCE and finding.check in checks | {READING}
+    return known and target in {HOST, *assessor.watches}
 
 
 def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
@@ -137,7 +145,15 @@ def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
 def _past(kept: Any) -> Past:
     levels = restored(dict[str, float], kept["levels"])
     birth = restored(tuple[float | None, float | None], kept["birth"])
-    return Past(restored(float, kept["at"]), levels, levels, birth, bool(kept["missed"]))
+    at = moment(restored(float, kept["at"]))
+    return Past(at, levels, levels, birth, bool(kept["missed"]))
+
+
+def moment(at: float) -> float:
+    """Return seconds since 1970 as they are. ValueError for what cannot be written as a date."""
+    if not 0 <= at < LATEST:
+        raise ValueError(f"{at} is no time")
+    return at
 
 
 def state_of(check: Any) -> Any:
@@ -201,6 +217,6 @@ def _restored_alert(body: Any) -> Alert:
         for name in ("bad_since", "good_since", "fired_at", "resolved_at")
     }
     seen_at = restored(float, body["seen_at"])
-    if not all(0 <= at < LATEST for at in (seen_at, *when.values()) if at is not None):
-        raise ValueError("a time that is none")
+    for at in (seen_at, *when.values()):
+        moment(at or 0.0)
     return Alert(finding, State(body["state"]), **when, seen_at=seen_at)
