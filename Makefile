@@ -44,14 +44,14 @@ demo: run-setup
 	@$(BIN)/watchdog demo $(ARGS)
 
 test: dev-setup binaries
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: dev-setup binaries
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 format: dev-setup
 	$(BIN)/ruff format .

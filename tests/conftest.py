@@ -15,3 +15,16 @@ def state_directory(
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("STATE_DIRECTORY", str(folder))
     return folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Hand out tests by the file; those of systemd in one piece, since they share one machine."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  (only where it is used)
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "tests/systemd/"
+            return folder if nodeid.startswith(folder) else str(super()._split_scope(nodeid))
+
+    return ByFile(config, log)
