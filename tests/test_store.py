@@ -387,6 +387,7 @@ def test_new_tables_number_notices_above_those_of_the_old(path: Path, quick: Non
     """A post may be under way: what it then says is done must not be another one's number."""
     store, _ = opened(path)
     store.save([], [notice("k1")], ["one"])
+    store._hang_up()
     store._use_memory("locked", sqlite3.OperationalError("as a test says"))
     store._fill(None)
     store.save([], [notice("k2")], ["one"])

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -200,10 +200,12 @@ class Store:
     def _read_only(self) -> tuple[dict[str, str], list[Row] | None]:
         """Read rows and notices of a file that takes no writes; nothing where that fails too."""
         for way in ("mode=ro", "immutable=1"):  # the second reads no write-ahead log
-            with suppress(sqlite3.Error):
-                tables = Tables(files.connect(f"file:{self.path}?{way}", uri=True))
+            with (
+                suppress(sqlite3.Error),
+                closing(files.connect(f"file:{self.path}?{way}", uri=True)) as db,
+            ):
+                tables = Tables(db)
                 rows, waiting = tables.read_rows(), tables.notices()
-                tables.db.close()
                 self._known = True
                 return rows, waiting
         return {}, None

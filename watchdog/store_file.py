@@ -108,7 +108,11 @@ def connect(where: str, *, uri: bool = False) -> sqlite3.Connection:
         where, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=uri
     )
     db.text_factory = partial(str, encoding="utf-8", errors="replace")  # one bad byte costs its row
-    db.execute(f"PRAGMA max_page_count = {MOST_PAGES}")
+    try:
+        db.execute(f"PRAGMA max_page_count = {MOST_PAGES}")
+    except sqlite3.Error:  # the file is read here for the first time
+        db.close()
+        raise
     return db
 
 
