@@ -62,3 +62,13 @@ def test_an_alert_about_a_crash_ends_with_the_process_that_crashed() -> None:
     story.assessor = restarted(story.assessor, story.now)
     story.round()
     assert story.fired() == set()
+
+
+def test_a_round_of_a_recording_that_lacks_a_source_ends_no_blindness_about_it() -> None:
+    story = Story([Engine()])
+    for _ in range(25):
+        story.fail("makes no sense", answered=True)
+    assert "WatchdogBlind" in story.fired()
+    story.report = story.assessor.assess([], story.now + 15)
+    assert "WatchdogBlind" in story.fired()
+    assert story.report.changes == ()

@@ -105,6 +105,7 @@ class Assessor:
     book: AlertBook = field(default_factory=AlertBook)
     labels: Labels = ()
     received: tuple[Received, ...] = ()
+    resumed: bool = False  # goes on from what a former process kept, and made no round yet
 
     def assess(self, readings: Sequence[Reading], now: float, skew: float = 0.0) -> Report:
         """Judge one round's readings."""
@@ -138,7 +139,9 @@ class Assessor:
             findings += its
             near[target] = its + its_links
             gone += vanished
-        gone += self._unread(readings)
+        if self.resumed:  # later on a source is missing only where a recording lacks it
+            gone += self._unread(readings)
+            self.resumed = False
         changes = self.book.step(findings, now, gone)
         self.received = step(self.received, arrived(readings), near, now)
         return Report(

@@ -67,6 +67,7 @@ def recall(rows: Rows, assessor: Assessor, now: float, saved_at: float) -> list[
         if not _is_spoken_of(alert.finding, assessor):
             old.book.end(alert.finding.identity)
     assessor.take_over(old)
+    assessor.resumed = True
     return former.faults
 
 

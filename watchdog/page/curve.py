@@ -17,7 +17,6 @@ from watchdog.domain import wording as w
 from watchdog.domain.series import MOST_POSITIONS
 from watchdog.domain.trace import STRETCH, UNREAD, Point
 
-HEIGHT: Final = 176.0
 TOP: Final = 10.0
 BASE: Final = 154.0
 """Pixels down to the upper end of the scale, and to its lower one; below are the times."""
