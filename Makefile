@@ -23,7 +23,7 @@ export SERVING_WATCHDOG_BINARIES := $(BINARIES)/usr/bin
 export PYTEST_HTTPSERVER_HOST := 127.0.0.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check format bench picture test-vllm install uninstall run-setup dev-setup binaries clean
+.PHONY: help demo test check format bench detection picture test-vllm install uninstall run-setup dev-setup binaries clean
 
 help:
 	@echo 'make demo       the incident on a simulated server, watched by the real daemon (a minute)'
@@ -31,6 +31,8 @@ help:
 	@echo 'make check      what CI runs: format, lint, types, import rules, tests'
 	@echo 'make format     format the code, mend what ruff can mend, refresh the table of files'
 	@echo 'make bench      what a round costs, beside the library parse of the same pages'
+	@echo 'make detection  the checks on trial over simulated lives and faults: a slice of 10 minutes;'
+	@echo '                ARGS=--whole for the tables of docs/detection.md (hours; goes on where it ended)'
 	@echo 'make picture    the picture of the status page in docs/images, by the real daemon and Chromium'
 	@echo 'make crash      200 kills while faults come and go: what arrives is what is due (10 minutes)'
 	@echo 'make soak       days of a fast clock: memory, threads and descriptors (10 minutes)'
@@ -60,6 +62,9 @@ format: dev-setup
 
 bench: dev-setup binaries
 	@$(BIN)/python bench/bench.py $(ARGS)
+
+detection: dev-setup
+	@$(BIN)/python -m bench.detection.run $(ARGS)
 
 picture: dev-setup
 	@$(BIN)/python -m tests.picture docs/images/status-page.png $(ARGS)

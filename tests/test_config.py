@@ -252,6 +252,7 @@ def test_a_profile_holds_what_is_declared(tmp_path):
         "targets:\n"
         "  - url: http://h:1\n"
         "    expect: {method: EAGLE3, depth: 3, acceptance_length: 2.5}\n"
+        "    routing: prefix-aware\n"
         "    cache: {cold_start: 1h30m}\n"
         "    checks: {acceptance_length: {icc: 0.2}}\n",
     )
@@ -259,7 +260,7 @@ def test_a_profile_holds_what_is_declared(tmp_path):
 
     profile = config.profile_of(settings, settings.targets[0])
 
-    assert dataclasses.astuple(profile) == (True, "eagle3", 3, 2.5, 5400.0, 0.2, ())
+    assert dataclasses.astuple(profile) == (True, "eagle3", 3, 2.5, 5400.0, 0.2, (), "prefix-aware")
 
 
 def test_a_slot_is_declared_by_any_spelling_of_its_address(tmp_path):

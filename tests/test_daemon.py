@@ -236,6 +236,20 @@ def test_a_daemon_whose_rounds_stop_is_not_healthy(tmp_path: Path) -> None:
         until(daemon.board.healthy)
 
 
+def test_a_round_that_was_about_to_begin_as_it_ended_keeps_no_process(tmp_path: Path) -> None:
+    with healthy() as server:
+        with in_process(written(tmp_path / "c.yaml", server.url, 0)) as daemon:
+            pass
+        rounds = daemon.board.rounds
+        late = threading.Thread(target=daemon._round, daemon=True)
+        late.start()
+        late.join(10)
+        assert not late.is_alive()
+        assert daemon.board.rounds == rounds
+        with pytest.raises(TryLater, match="ending"):
+            daemon.board.pause("tiny", 60.0)
+
+
 def test_a_configuration_that_is_refused_is_among_the_daemons_troubles(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     with healthy() as server, in_process(written(config, server.url, 0)) as daemon:

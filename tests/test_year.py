@@ -76,7 +76,7 @@ def test_every_state_is_plain_numbers_that_survive_json() -> None:
             story.fail()
         story.round()
     states = _states(story)
-    assert len(states) == 9
+    assert len(states) == 11
     for name, state in states.items():
         again = _tuples(json.loads(json.dumps(state)))
         assert again == state, name

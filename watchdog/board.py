@@ -14,7 +14,7 @@ from watchdog.domain.exposition import Totals
 from watchdog.domain.report import Delivery, Report
 from watchdog.domain.sample import Labels
 from watchdog.domain.trace import Point
-from watchdog.errors import TryLater
+from watchdog.errors import PayloadError, TryLater
 from watchdog.probes.inbox import TakeResult
 from watchdog.sinks import untold
 
@@ -29,6 +29,10 @@ ALONE: Final = frozenset({"ping", "textfile"})
 
 def _ignore(_target: str, _seconds: float) -> None:
     """Nobody listens yet."""
+
+
+def _no_engine(_how: str, target: str, _engine: str | None) -> dict[str, Any]:
+    raise PayloadError(f"no engine of {target} was read yet")
 
 
 def _not_yet(_payload: Mapping[str, Any]) -> TakeResult:
@@ -51,7 +55,8 @@ class Board:
     seconds between two rounds. `durable` says whether what is remembered is on disk, `waiting`
     how many notices each webhook has not taken yet.
     `take` queues a payload of Alertmanager and has a round begin (see probes/inbox.py); whoever
-    posts one shows the token of `webhook_token_file`.
+    posts one shows the token of `webhook_token_file`. `baselines` is what each engine is used to;
+    `change_baseline(how, target, engine)` accepts or resets it (see baselines.py).
     """
 
     report: Report | None = None
@@ -72,6 +77,8 @@ class Board:
     waiting: Callable[[], Mapping[str, int]] = dict
     take: Callable[[Mapping[str, Any]], TakeResult] = _not_yet
     webhook_token_file: Callable[[], Path | None] = lambda: None
+    baselines: Callable[[], dict[str, Any]] = lambda: {"at": None, "baselines": []}
+    change_baseline: Callable[[str, str, str | None], dict[str, Any]] = _no_engine
     notifications: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _last: dict[tuple[str, str], tuple[float, Delivery]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -11,6 +11,7 @@ import click
 
 from watchdog import __version__
 from watchdog.cli_alert import alert_group
+from watchdog.cli_baseline import baseline_group
 from watchdog.cli_config import config_group
 from watchdog.cli_options import Seconds, config_path, settings_of, with_config
 from watchdog.domain.finding import Verdict, worst
@@ -251,6 +252,7 @@ def resume(target: str, config: Path | None, url: str | None) -> int:
 
 cli.add_command(config_group)
 cli.add_command(alert_group)
+cli.add_command(baseline_group)
 
 
 @cli.command()

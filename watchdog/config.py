@@ -80,6 +80,7 @@ def profile_of(settings: Settings, target: Target) -> Profile:
         expect.acceptance_length,
         target.cache.cold_start,
         _limits_for(settings, target.name).get("acceptance_length", {}).get("icc", ICC),
+        routing=target.routing,
     )
 
 
@@ -95,7 +96,7 @@ def for_recording(settings: Settings, name: Callable[[str], str]) -> str:
     targets: list[dict[str, Any]] = []
     for port, target in enumerate(settings.targets, 1):
         url = f"http://127.0.0.1:{port}"  # none is asked in a replay
-        claims = _given(target, {"expect", "cache", "checks"})
+        claims = _given(target, {"expect", "routing", "cache", "checks"})
         targets.append({"url": url, "name": name(target.name), **claims})
     slots = {key: slot.model_dump(exclude_none=True) for key, slot in settings.gpus.slots.items()}
     written: dict[str, Any] = {"targets": targets, "gpus": {"slots": slots}}

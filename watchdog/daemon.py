@@ -19,13 +19,13 @@ from typing import Any
 
 import structlog
 
-from watchdog import systemd
+from watchdog import baselines, systemd
 from watchdog.board import Board
 from watchdog.build import destinations_of, marks_of, places_of, sinks_of, watchdog_of
 from watchdog.clock import Clock
 from watchdog.domain.assess import Assessor
 from watchdog.domain.named import Here
-from watchdog.domain.report import Report
+from watchdog.domain.report import Report, rfc3339
 from watchdog.errors import CommandError, ConfigError, TryLater
 from watchdog.keeping import Keeper
 from watchdog.probes.inbox import Inbox, TakeResult, here_of
@@ -73,11 +73,13 @@ class Daemon:
             marks=lambda target: marks_of(self.settings, target), waiting=self._waiting,
             durable=lambda: self._keeper.store.durable, interval=self._every, age=self._age,
             take=self._take_alerts, webhook_token_file=self._token_file,
+            baselines=self._baselines, change_baseline=self._change_baseline,
         )  # fmt: skip
         self.board.reload_at = time.time()
         self._stop, self._reload = threading.Event(), threading.Event()
         self._asked, self._wake = threading.Event(), threading.Event()
         self._turn = threading.Lock()  # a round, a reload, a pause: one at a time
+        self._over = False  # no round begins any more
         self._finished = time.monotonic()
         self._watchdog = self._first(settings)
         self._schedule = Schedule(self._round, self._every)
@@ -199,18 +201,36 @@ class Daemon:
             self._keep(self._watchdog.assessor)
             return was_paused
 
+    def _baselines(self) -> dict[str, Any]:
+        with self._between_rounds():
+            now, skew = self._clock.now(), self._clock.skew()
+            found = baselines.rows(self._watchdog.assessor, now, skew)
+            return {"at": rfc3339(now + skew), "baselines": found}
+
+    def _change_baseline(self, how: str, target: str, engine: str | None) -> dict[str, Any]:
+        with self._between_rounds():
+            assessor = self._watchdog.assessor
+            told = baselines.changed(assessor, how, target, engine, self._clock.now())
+            self._keep(assessor)
+        self._ask_for_a_round()  # which ends what was raised
+        return told
+
     @contextmanager
     def _between_rounds(self) -> Iterator[None]:
         """Have the turn. TryLater where a round takes long: the port's threads are few."""
         if not self._turn.acquire(timeout=PATIENCE):
             raise TryLater("a round is under way and takes long; ask again in a moment")
         try:
+            if self._over:
+                raise TryLater("the daemon is ending; ask again once it runs")
             yield
         finally:
             self._turn.release()
 
-    def _round(self) -> Report:
+    def _round(self) -> Report | None:
         with self._turn:
+            if self._over:
+                return None  # it was about to begin: a thread that waits keeps the process
             self._asked.clear()  # whoever asks from here on is not sure to be read by this one
             report = self._watchdog.round()
         self.board.show(report)
@@ -296,9 +316,11 @@ class Daemon:
         self._schedule.stop()
         self._clock.stop()
         drained = self._turn.acquire(timeout=DRAIN)
+        self._over = True
         self._watchdog.close()
         self.server.stop()
         log.info("stopped", drained=drained)
         if not drained:
             os._exit(0)  # a hung thread would keep the process, and may hold the store, for ever
         self._keeper.close()
+        self._turn.release()

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
+from watchdog.domain.profile import ANY_ROUTING, PREFIX_AWARE
 from watchdog.duration import format_duration
 from watchdog.limits import read_duration
 
@@ -28,6 +29,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
 _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,128}")
 _METHOD = re.compile(r"[a-z0-9_]{1,64}")
+_ROUTING = re.compile(f"{ANY_ROUTING}|{PREFIX_AWARE}")
 _ADDRESS = re.compile(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 
@@ -180,3 +182,4 @@ Method = Annotated[
     BeforeValidator(_lower),
     _matching(_METHOD, "may hold letters, digits and _; such as eagle3, mtp, dflash, ngram"),
 ]
+Routing = Annotated[str, _matching(_ROUTING, f"must be {ANY_ROUTING} or {PREFIX_AWARE}")]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, field_validator
 
 from watchdog.checks import ABOUT_HOST, CHECKS
+from watchdog.domain.profile import ANY_ROUTING
 from watchdog.fetch import Access
 from watchdog.fields import (
     Directory,
@@ -23,6 +24,7 @@ from watchdog.fields import (
     File,
     Method,
     Name,
+    Routing,
     Text,
     lanes,
     listen_address,
@@ -103,6 +105,7 @@ class Target(Strict):
     url: Annotated[str, AfterValidator(server_url)]
     name: Name = Field(default="", validate_default=True)
     expect: Expect = Expect()
+    routing: Routing = ANY_ROUTING
     cache: Cache = Cache()
     bearer_token_file: File | None = None
     tls: Tls = Tls()

@@ -1,5 +1,5 @@
 """
-The paths of the daemon's port: metrics, health, the last report, and pausing.
+The paths of the daemon's port: metrics, health, the last report, pausing, and baselines.
 
 Everything they show is on the Board. They read no source, so that a client can cost the watch
 nothing. What changes something is for programs on this host alone.
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from flask import Flask, Response, request
 from werkzeug.exceptions import (
     BadRequest,
+    Conflict,
     HTTPException,
     NotFound,
     ServiceUnavailable,
@@ -22,15 +23,18 @@ from werkzeug.exceptions import (
 
 from watchdog import __version__, page, webhook_in
 from watchdog.answers import as_json, as_text, crashed, refused, with_headers
+from watchdog.baselines import ACCEPT, RESET, refusals
 from watchdog.board import Board
 from watchdog.callers import LISTEN, local_only, no_web_pages
 from watchdog.domain import report
 from watchdog.domain.exposition import CONTENT_TYPE, expose
-from watchdog.errors import TryLater
+from watchdog.errors import PayloadError, TryLater
 
 T = TypeVar("T")
 
 LONGEST_PAUSE: Final = 30 * 86400.0  # seconds
+MOST_REFUSALS: Final = 10
+"""Engines of which one sentence says why they were left as they are."""
 
 
 def make_app(board: Board, listen: str = "") -> Flask:
@@ -45,6 +49,12 @@ def make_app(board: Board, listen: str = "") -> Flask:
     app.add_url_rule("/api/v1/report", view_func=lambda: _report(board), endpoint="report")
     for name, view in (("pause", _pause), ("resume", _resume)):
         app.add_url_rule(f"/api/v1/{name}", name, view, methods=["POST"], defaults={"board": board})
+    app.add_url_rule("/api/v1/baseline", "baseline", lambda: _baseline(board))
+    for how in (ACCEPT, RESET):
+        app.add_url_rule(
+            f"/api/v1/baseline/{how}", f"baseline_{how}", _change_baseline, methods=["POST"],
+            defaults={"board": board, "how": how},
+        )  # fmt: skip
     webhook_in.register(app, board)
     page.register(app, board)
     app.register_error_handler(HTTPException, refused)
@@ -93,6 +103,27 @@ def _resume(board: Board) -> Response:
     target = _target(board, _body("target"))
     was_paused = _in_turn(lambda: board.resume(target))
     return as_json({"target": target, "paused": False, "was_paused": was_paused})
+
+
+def _baseline(board: Board) -> Response:
+    local_only()  # it waits for a round to end, as nothing does that others may ask for
+    known = _in_turn(board.baselines)
+    return as_json({"product": report.PRODUCT, "targets": board.known_targets(), **known})
+
+
+def _change_baseline(board: Board, how: str) -> Response:
+    local_only()
+    asked = _body("target", "engine")
+    target, engine = _target(board, asked), asked["engine"]
+    if engine is not None and not isinstance(engine, str):
+        raise BadRequest("engine must be the name of an engine, or null for all of the target")
+    try:
+        told = _in_turn(lambda: board.change_baseline(how, target, engine))
+    except PayloadError as error:
+        raise NotFound(str(error)) from None
+    if not told["changed"]:
+        raise Conflict("; ".join(refusals(told)[:MOST_REFUSALS]))
+    return as_json(told)
 
 
 def _in_turn(action: Callable[[], T]) -> T:

@@ -188,3 +188,40 @@ def test_an_alert_of_which_nothing_is_seen_says_since_when() -> None:
     book.step([], 15)
     [alert] = book.alerts()
     assert (alert.is_seen(0), alert.is_seen(15), alert.seen_at) == (True, False, 0)
+
+
+def said_by(check: str, word: str) -> Finding:
+    found = finding(word, QUICK)
+    found.check = check
+    return found
+
+
+def test_an_alert_of_several_checks_is_bad_while_any_of_them_says_so() -> None:
+    book = AlertBook()
+    for now, first, second in ((0, OK, BAD), (15, BAD, OK), (500, OK, BAD), (1000, BAD, THIN)):
+        book.step([said_by("one", first), said_by("two", second)], now)
+        [alert] = book.alerts()
+        assert alert.state is State.FIRING
+        assert alert.finding.check == ("one" if first == BAD else "two")
+
+
+def test_an_alert_of_several_checks_keeps_the_words_of_the_one_that_raised_it() -> None:
+    book = AlertBook()
+    book.step([said_by("one", OK), said_by("two", BAD)], 0)
+    book.step([said_by("one", BAD), said_by("two", BAD)], 15)
+    assert book.alerts()[0].finding.check == "two"
+
+
+@pytest.mark.parametrize(
+    ("raiser", "other", "state"),
+    [(THIN, OK, "firing"), (OK, THIN, "resolved"), (OK, OK, "resolved"), (UNKNOWN, OK, "firing")],
+)
+def test_the_check_that_raised_an_alert_ends_it(raiser: str, other: str, state: str) -> None:
+    """The health that another check sees is no answer to what this one saw."""
+    book = AlertBook()
+    for order in (1, -1):
+        book = AlertBook()
+        book.step([said_by("two", BAD)], 0)
+        for now in (15, 80):
+            book.step([said_by("one", other), said_by("two", raiser)][::order], now)
+        assert book.alerts()[0].state.value == state

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from watchdog.domain.changes import DEPTH, RESTART, Changes, Event
 from watchdog.domain.diagnosis import BEHIND, diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.sample import labels
@@ -101,3 +104,86 @@ def test_a_second_bad_thing_is_a_suspect_and_never_of_itself() -> None:
     ]  # fmt: skip
     assert [x.split(" stands")[0] for x in slowed.suspects] == ["ServingRestarting"]
     assert restarts.suspects == ()
+
+
+NOW = 1_000_000.0
+ONSET = [NOW - 7200.0, NOW - 3600.0]
+CHANGES = Changes(
+    since=((RESTART, NOW - 1e5), (DEPTH, NOW - 1e5)),
+    events=(Event(NOW - 7000.0, NOW - 7060.0, RESTART, "restarted"),),
+)
+
+
+def dated(alertname: str, check: str = "x", **evidence: object) -> Finding:
+    """A bad finding that knows between which times it began."""
+    said = Argument("is low", evidence={"onset": ONSET, **evidence}, suspects=("own suspect",))
+    subject = labels(target="t", engine="0", model_name="m")
+    return Finding(alertname, subject, Verdict.WARNING, lambda: said, check=check)
+
+
+def measured(verdict: Verdict = Verdict.OK, **traffic: list[float]) -> Finding:
+    """What the check `baseline` knows of the engine's traffic."""
+    said = Argument("says", evidence={"traffic": traffic})
+    subject = labels(target="t", engine="0", model_name="m")
+    return Finding("SpecDecodeDegraded", subject, verdict, lambda: said, check="baseline")
+
+
+@pytest.mark.parametrize("alertname", ["SpecDecodeDegraded", "SpecDecodeCollapsed"])
+def test_what_changed_near_the_onset_is_the_first_suspect(alertname: str) -> None:
+    slow = finding("ServingStepsSlow", Verdict.WARNING, check="step_time")
+    said = diagnose([dated(alertname), slow], (), CHANGES, NOW)[0].argument
+    first, second, last = said.suspects
+    assert first.startswith("changed near its onset (between 60 min and 2.0 h ago): restarted")
+    assert (second.split()[0], last) == ("ServingStepsSlow", "own suspect")
+    assert said.evidence["changed"] == [CHANGES.events[0]._asdict()]
+    assert json.loads(json.dumps(said.evidence)) == said.evidence
+    assert [line.split(":")[0] for line in said.ruled_out] == [
+        "nothing else known changed between 60 min and 2.0 h ago"
+    ]
+
+
+def test_where_nothing_changed_that_is_ruled_out_and_no_evidence() -> None:
+    quiet = CHANGES._replace(events=())
+    said = diagnose([dated("SpecDecodeDegraded")], (), quiet, NOW)[0].argument
+    assert said.suspects == ("own suspect",)
+    assert "no restart, no other drafter depth" in said.ruled_out[-1]
+    assert "changed" not in said.evidence
+
+
+def test_a_finding_without_an_onset_is_told_of_no_change() -> None:
+    said = diagnose([DEAD], (), CHANGES, NOW)[0].argument
+    assert (said.suspects, said.ruled_out) == ((), ("own",))
+
+
+def test_traffic_that_moved_is_a_suspect_and_else_ruled_out() -> None:
+    for now, place in ((305.0, "suspects"), (800.0, "ruled_out")):
+        both = [dated("SpecDecodeCollapsed"), measured(prompt_tokens=[812.0, now])]
+        said = diagnose(both, (), CHANGES, NOW)[0].argument
+        line = f"traffic, last 24 h against the days before: prompts 812 -> {now:.0f} tokens"
+        assert line in getattr(said, place)
+
+
+@pytest.mark.parametrize("check", ["baseline", "siblings"])
+def test_a_check_that_speaks_of_traffic_itself_is_not_told_of_it(check: str) -> None:
+    both = [dated("SpecDecodeDegraded", check), measured(prompt_tokens=[812.0, 305.0])]
+    said = diagnose(both, (), CHANGES, NOW)[0].argument
+    assert not any("traffic" in line for line in (*said.suspects, *said.ruled_out))
+
+
+def test_traffic_is_that_of_the_same_engine() -> None:
+    other = measured(prompt_tokens=[812.0, 305.0])
+    other.subject = labels(target="t", engine="1", model_name="m")
+    said = diagnose([dated("SpecDecodeCollapsed"), other], (), CHANGES, NOW)[0].argument
+    assert not any("traffic" in line for line in (*said.suspects, *said.ruled_out))
+
+
+def test_traffic_is_told_of_a_finding_that_stands_behind_another() -> None:
+    known = measured(Verdict.WARNING, prompt_tokens=[812.0, 305.0])
+    said = diagnose([dated("SpecDecodeCollapsed"), known], (), CHANGES, NOW)[0].argument
+    assert any(line.startswith("traffic") for line in said.suspects)
+
+
+def test_a_change_before_the_watch_began_is_suspected_last() -> None:
+    said = diagnose([dated("SpecDecodeDegraded")], (), Changes(), NOW)[0].argument
+    assert said.suspects[0] == "own suspect"
+    assert said.suspects[1].startswith("a change that was not seen")

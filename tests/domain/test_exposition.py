@@ -90,6 +90,14 @@ def test_the_step_time_is_taken_from_the_check_that_is_about_it():
     assert samples(both)[key("watchdog_step_seconds", **ENGINE)] == 0.05
 
 
+def test_what_an_engine_is_used_to_is_taken_from_the_check_that_learns_it():
+    name = key("watchdog_baseline_acceptance_length", **ENGINE)
+    learned = finding({"baseline": 3.77, "acceptance_length": 2.5}, "baseline")
+    found = samples(report(finding({**SEEN, "baseline": 9.0}), learned))
+    assert (found[name], found[key("watchdog_acceptance_length", **ENGINE)]) == (3.77, 1.079)
+    assert name not in samples(report(finding(), finding({"baseline_days": 3}, "baseline")))
+
+
 def test_a_figure_that_is_not_known_has_no_series():
     unknown = {
         **SEEN,

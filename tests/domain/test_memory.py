@@ -275,3 +275,49 @@ def test_alerts_of_a_target_or_a_source_that_nobody_reads_end() -> None:
     dead(story, 1)
     assert story.fired() == {"SpecDecodeCollapsed"}
     assert {change.why.value for change in story.report.changes} == {"gone"}
+
+
+def changed(story: Story) -> list[str]:
+    return [event.text for event in story.assessor.watches["qwen"].changes.events]
+
+
+def test_what_changed_is_kept_and_a_change_while_nobody_watched_lies_in_between() -> None:
+    story = Story([Engine()])
+    story.start = 2.0
+    read = story.round().now
+    assert changed(story) == ["restarted"]
+    story.assessor = restarted(story.assessor, story.now)
+    story.start = 3.0
+    story.round(3000.0)
+    assert changed(story) == ["restarted", "nothing was read", "restarted"]
+    event = story.assessor.watches["qwen"].changes.events[-1]
+    assert (event.after, event.at) == (read, story.now)
+
+
+def test_what_changed_goes_on_over_a_reload_and_not_with_another_server() -> None:
+    for source, kept_on in (("http://one:8000", True), ("http://another:8000", False)):
+        story = Story([Engine()])
+        story.assessor.watches["qwen"].source = "http://one:8000"
+        story.start = 2.0
+        story.round()
+        successor = fresh(story.assessor)
+        successor.watches["qwen"].source = source
+        successor.take_over(story.assessor)
+        story.assessor = successor
+        assert changed(story) == (["restarted"] if kept_on else [])
+
+
+@pytest.mark.parametrize("at", [float("inf"), -1.0, "noon", None])
+def test_changes_that_cannot_be_read_cost_themselves_alone(at: object) -> None:
+    story = dead(Story([Engine()]))
+    story.start = 2.0
+    story.round()
+    rows = kept(story.assessor)
+    rows['["changes", "qwen"]'][-1][0][0] = at  # type: ignore[index]
+    successor = fresh(story.assessor)
+    [fault] = recall(rows, successor, story.now, story.now)
+    assert "changes" in fault
+    story.assessor = successor
+    story.round()
+    assert changed(story) == []
+    assert story.fired() == {"SpecDecodeCollapsed"}

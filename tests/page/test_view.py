@@ -142,6 +142,20 @@ def test_an_engine_has_curve_bars_and_figures():
         assert part in said, part
 
 
+def test_an_engines_curve_has_the_length_that_it_is_used_to_once_that_is_known():
+    def learned(number, evidence):
+        said = Argument("said", evidence=evidence)
+        return finding(engine(number=number), alertname="SpecDecodeDegraded", check="baseline",
+                       said=said)  # fmt: skip
+
+    shown = board(learned("0", {"baseline": 3.7712}), learned("1", {"baseline_days": 3}))
+    shown.traces = lambda: {engine(number=n): trace(3.8, 3.8) for n in "01"}
+    said = words(shown)
+    assert said.count("3.77 baseline") == 1
+    assert "declared 3; dead drafter 1.2; baseline 3.77;" in said
+    assert said.count("dead drafter 1.2; 1 gap") == 1
+
+
 def test_resolved_and_paused_are_told_apart_from_firing():
     alert = over(fired(dead(engine())))
     said = words(board(finding(engine()), alerts=(alert,), paused={"qwen": NOW + 1800}))

@@ -15,10 +15,13 @@ import pytest
 
 from tests.bench_tree import seeds_bench
 from tests.pieces.lab import CONFIG, daemon, get, prometheus, shipped_scrapes
+from tests.seeded import kept
 from tests.sinks.lab import Hook, until
 from watchdog.clock import Clock
+from watchdog.demo.page import MODEL
 from watchdog.demo.server import SimulatedServer
 from watchdog.demo.simulation import BROKEN, HEALTHY, Life, Traffic
+from watchdog.domain.sample import labels
 
 DASHBOARD = json.loads((CONFIG / "grafana/serving-watchdog.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
@@ -88,7 +91,8 @@ def watched(tmp_path_factory) -> Iterator[SimpleNamespace]:
     A real Prometheus that scrapes a real daemon.
 
     It watches two simulated servers, one of them with a broken drafter, and the bench's four GPUs,
-    one of whose links is down to Gen1 with errors; and it tells one Alertmanager.
+    one of whose links is down to Gen1 with errors; and it tells one Alertmanager. The one that
+    is well it has known for weeks.
     """
     folder: Path = tmp_path_factory.mktemp("dashboard")
     bench = seeds_bench(folder / "sys")
@@ -98,6 +102,7 @@ def watched(tmp_path_factory) -> Iterator[SimpleNamespace]:
     slots = {card.address: {"generation": 3, "width": 16} for card in bench.cards}
     clock = Clock()
     well, broken, hook = SimulatedServer(clock), SimulatedServer(clock), Hook()
+    engine = labels(target="well", engine="0", model_name=MODEL)
     try:
         for server, drafter in ((well, HEALTHY), (broken, BROKEN)):
             server.serve(Life(clock.now() - 700, clock.now() - 600, drafter, QUICK))
@@ -105,6 +110,7 @@ def watched(tmp_path_factory) -> Iterator[SimpleNamespace]:
         told = {"alertmanagers": [{"url": hook.url}],
                 "webhooks": [{"url": hook.url, "name": "chat"}]}  # fmt: skip
         gpus = {"sysfs": str(bench.root), "slots": slots}
+        kept(folder / "daemon/state", {"targets": targets}, engine)
         with daemon(folder / "daemon", targets=targets, gpus=gpus, alerting=told) as ours:
             addresses = {"serving-watchdog": ours.url, "vllm": well.url}
             rules = [CONFIG / "prometheus/rules-watchdog.yml"]
@@ -162,6 +168,12 @@ def test_panels_show_what_is_true_of_the_chosen_target(watched, title, target, e
     (found,) = watched.prometheus.query(query)
     assert found["metric"]["target"] == target
     assert float(found["value"][1]) == pytest.approx(expected, rel=0.05)
+
+
+def test_an_engine_is_drawn_beside_what_it_is_used_to_once_that_is_known(watched):
+    (panel,) = [panel for panel in PANELS if panel["title"] == "Acceptance length"]
+    (found,) = watched.prometheus.query(with_variables(panel["targets"][2]["expr"]))
+    assert (found["metric"]["target"], float(found["value"][1])) == ("well", 4.0)
 
 
 def test_a_host_that_is_not_chosen_is_not_shown(watched):

@@ -4,8 +4,9 @@ Checks judge windows into findings; they read nothing and know no clock.
 A check is a frozen dataclass: its fields are its limits (the keys of its section in the
 config), and `step(state, window, now) -> (state, findings)` is its one verb, called once for
 each window of each subject of its kind (`about`). The state is small, made of plain numbers,
-and belongs to the check alone. To add one, write the file, its test and the runbook of its
-alert, and name it here.
+and belongs to the check alone. One that stands still while nothing moves says until when
+(`alike_until`, see `domain/again.py`), and is not asked meanwhile. To add one, write the file,
+its test and the runbook of its alert, and name it here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from watchdog.checks.acceptance_length import AcceptanceLength
+from watchdog.checks.baseline import BaselineCheck
 from watchdog.checks.counters import Counters
 from watchdog.checks.declared_length import DeclaredLength
 from watchdog.checks.draft_shape import DraftShape
@@ -24,6 +26,7 @@ from watchdog.checks.pcie_errors import PcieErrors
 from watchdog.checks.pcie_link import PcieLink
 from watchdog.checks.progress import Progress
 from watchdog.checks.serving import Serving
+from watchdog.checks.siblings import Siblings
 from watchdog.checks.step_time import StepTime
 from watchdog.checks.topology import Topology
 from watchdog.domain.finding import Finding
@@ -31,7 +34,11 @@ from watchdog.domain.history import Window
 
 
 class Check(Protocol):
-    """One question; `about` says of whom: a "target" or "engine", the "host" or a "gpu"."""
+    """
+    One question; `about` says of whom: a "target" or "engine", the "host" or a "gpu".
+
+    One that learns for weeks says `remembers`: its state of an engine is kept while it is away.
+    """
 
     about: str
 
@@ -49,6 +56,8 @@ CHECKS: Mapping[str, type[Any]] = {
     "draft_shape": DraftShape,
     "counters": Counters,
     "step_time": StepTime,
+    "baseline": BaselineCheck,
+    "siblings": Siblings,
     "topology": Topology,
     "gpu_present": GpuPresent,
     "pcie_link": PcieLink,

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.acceptance_words import Case
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.profile import Profile
 
@@ -38,6 +39,7 @@ class State(NamedTuple):
     proof: Decode = NOTHING  # what proved it dead; kept over a reset
     proof_seconds: float = 0.0
     without: float = 0.0  # decode updates since the last draft, while called dead
+    onset: float | None = None  # before it, nothing spoke for death; while dead: before it died
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class AcceptanceLength:
             state = self._buried(state, window)
         return state, [self._judge(state, window, now)]
 
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict: until the evidence is too old."""
+        return math.inf if state.newest is None else state.newest + self.max_age
+
     def _buried(self, state: State, window: Window) -> State:
         """
         Call nothing dead that is no more.
@@ -105,20 +111,28 @@ class AcceptanceLength:
             dead, clear = now if dead is None else dead, NOTHING
             proof, proof_seconds = since, now - since_at
         recent = state.recent.judging(d, now, self.min_effective)
+        onset = state.onset
+        if onset is None or (score == 0 and state.dead_since is None):
+            onset = now - d.seconds
         if dead is not None and not self._proves_dead(score, since, profile):
             clear = self._healing(clear.then(d))
             if clear.effective >= self.clear_effective and _first_share(clear) > self.clear_at:
                 began = now - clear.seconds  # what it was before is no news
                 recent = Recent(NOTHING, clear, began, began, clear)
-                dead, clear = None, NOTHING
+                dead, clear, onset = None, NOTHING, now - d.seconds
         return State(
             score, dead, since, since_at, clear, recent,
-            state.effective + d.effective, now, state.reset_at, proof, proof_seconds,
+            state.effective + d.effective, now, state.reset_at, proof, proof_seconds, onset=onset,
         )  # fmt: skip
 
-    def _log_odds(self, d: Decode) -> float:
-        hit = math.log(self.dead / self.floor)
+    @cached_property
+    def _odds(self) -> tuple[float, float]:
+        """Log-odds of "dead" that one accepted and one rejected draft speak."""
         miss = math.log((1 - self.dead) / (1 - self.floor))
+        return math.log(self.dead / self.floor), miss
+
+    def _log_odds(self, d: Decode) -> float:
+        hit, miss = self._odds
         drafts = d.real_drafts
         accepted = min(d.first_position, drafts)
         return d.effective / drafts * (accepted * hit + (drafts - accepted) * miss)
@@ -169,6 +183,7 @@ class AcceptanceLength:
         return Case(
             window, told, seconds, age, state.score, self.alarm, self.floor,
             state.effective, self.min_effective, self.min_requests, dead_for, reset_since,
+            _onset(state),
         )  # fmt: skip
 
     def _verdict(self, state: State, window: Window, told: Decode, now: float) -> Judged:
@@ -177,18 +192,18 @@ class AcceptanceLength:
         if state.dead_since is not None:
             judged: Judged = (Verdict.CRITICAL, True, Case.dead_drafter)
         elif not window.speculates:
-            judged = (Verdict.OK, True, Case.without_speculation)
+            judged = (OK, True, Case.without_speculation)
         elif state.newest is None:
-            judged = (Verdict.OK, False, Case.too_little)
+            judged = (OK, False, Case.too_little)
         elif now - state.newest > self.max_age:
-            judged = (Verdict.OK, False, Case.stale)
+            judged = (OK, False, Case.stale)
         elif self._drafts_sometimes(told, window.profile):
-            judged = (Verdict.OK, enough, Case.sometimes)
+            judged = (OK, enough, Case.sometimes)
         elif state.score > 0:
             words = Case.contradicted if self._contradicted(told) else Case.leaning
             judged = (Verdict.UNKNOWN, False, words)
         else:
-            judged = (Verdict.OK, enough, Case.healthy if enough else Case.too_little)
+            judged = (OK, enough, Case.healthy if enough else Case.too_little)
         return judged
 
 
@@ -198,7 +213,17 @@ def _new_life(state: State, now: float, *, reset: bool) -> State:
         dead_since=state.dead_since,  newest=state.newest if reset else None,
         reset_at=now if reset else state.reset_at, proof=state.proof,
         proof_seconds=state.proof_seconds,
+        onset=now if state.onset is None else state.onset,
     )  # fmt: skip
+
+
+def _onset(state: State) -> tuple[float, float] | None:
+    """Between which times it died; None while it is not called dead."""
+    if state.dead_since is None:
+        return None
+    if state.onset is None:  # kept by a version that noted none
+        return state.dead_since - state.proof_seconds, state.dead_since
+    return state.onset, state.dead_since
 
 
 def _first_share(d: Decode) -> float:

@@ -9,6 +9,7 @@ recorded pages of vLLM 0.32 to within 1.9 tokens a request.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -16,7 +17,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 NAME = "SpecDecodeCountersInconsistent"
@@ -47,7 +48,7 @@ class Counters:
         """Judge one window of one engine."""
         state = state or State()
         if window.speculation_off and state.fault:
-            return state, [Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))]
+            return state, [Finding(NAME, window.subject, OK, partial(w.off, window))]
         if window.seconds is None:
             state = state._replace(block=NOTHING, ended=0.0, in_flight=0.0)
         elif window.moved and s.UPDATES in window.grown and window.speculates:
@@ -56,25 +57,25 @@ class Counters:
             return state, []
         return state, [self._judge(state, window)]
 
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever."""
+        del state
+        return math.inf
+
     def _counted(self, state: State, window: Window) -> State:
         grown = window.grown
         ended = state.ended + grown.get(s.FINISHED, 0.0) + grown.get(s.ABORTED, 0.0)
         running = (window.before.get(s.RUNNING, 0.0), window.levels.get(s.RUNNING, 0.0))
-        state = state._replace(
-            block=state.block.then(window.decode),
-            ended=ended,
-            in_flight=max(state.in_flight, *running, window.decode.first_tokens > 0),
-        )
-        if state.block.generated + state.block.accepted < self.min_tokens:
-            return state
-        return self._weigh(state, window.depth)
+        block = state.block.then(window.decode)
+        in_flight = max(state.in_flight, *running, float(window.decode.first_tokens > 0))
+        if block.generated + block.accepted < self.min_tokens:
+            return state._replace(block=block, ended=ended, in_flight=in_flight)
+        return self._weigh(block, ended, 2 * in_flight * (window.depth + 1), window.depth)
 
-    def _weigh(self, state: State, depth: int) -> State:
+    def _weigh(self, d: Decode, ended: float, in_flight: float, depth: int) -> State:
         """Close the block: how far the identity is off, and how far it may be."""
-        d = state.block
         gap = d.generated - d.first_tokens - d.updates - d.accepted
-        in_flight = 2 * state.in_flight * (depth + 1)
-        allowed = depth * state.ended + in_flight + self.slack * max(d.generated, d.accepted)
+        allowed = depth * ended + in_flight + self.slack * max(d.generated, d.accepted)
         fault = ""
         if abs(gap) > allowed:
             fault = "more tokens than the counters explain" if gap > 0 else "fewer tokens"
@@ -85,7 +86,7 @@ class Counters:
         return State(judged=d, gap=gap, allowed=allowed, fault=fault)
 
     def _judge(self, state: State, window: Window) -> Finding:
-        verdict = Verdict.WARNING if state.fault else Verdict.OK
+        verdict = Verdict.WARNING if state.fault else OK
 
         def argue() -> Argument:
             return _argue(state, window)

@@ -7,13 +7,14 @@ the recent length below 0.6 of the declared one, or the length of 24 whole hours
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 NAME = "SpecDecodeDegraded"
@@ -29,6 +30,8 @@ class State(NamedTuple):
     day: Decode = NOTHING  # the last 24 whole hours, as of the last full hour
     low: str = ""  # "now", "day" or neither
     began: float | None = None  # when the watch of this engine began
+    onset: tuple[float, float] | None = None  # of what is low: the span that showed it first
+    life_at: float | None = None  # when the counters of this life were seen first
 
 
 @dataclass(frozen=True)
@@ -49,20 +52,26 @@ class DeclaredLength:
         declared = window.profile.acceptance_length
         if declared is None or not window.speculates:
             over = bool(state.low) and window.speculation_off
-            off = Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))
+            off = Finding(NAME, window.subject, OK, partial(w.off, window))
             return state, [off] if over else []
         if window.seconds is None:
-            state = state._replace(recent=Recent())
+            state = state._replace(recent=Recent(), life_at=now)
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window.decode, declared, now)
         return state, [self._judge(state, window, declared, now)]
+
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever."""
+        del state
+        return math.inf
 
     def _drafted(self, state: State, d: Decode, declared: float, now: float) -> State:
         recent = state.recent.judging(d, now, self.min_effective)
         began = now - d.seconds if state.began is None else state.began
         hours, day = _into_hours(state.hours, state.day, d, now, began)
         low = self._low(state.low, recent.whole, day, declared)
-        return State(recent, hours, day, low, began)
+        onset = (state.onset or (_earliest(low, state, recent, now), now)) if low else None
+        return State(recent, hours, day, low, began, onset, state.life_at)
 
     def _low(self, low: str, recent: Decode, day: Decode, declared: float) -> str:
         """Which limit is undercut; resolved only more than half-way back to the declared one."""
@@ -87,12 +96,12 @@ class DeclaredLength:
         )
 
         def argue() -> Argument:
-            return self._argue(state.low, told, seconds, window, declared)
+            return self._argue(state, told, seconds, window, declared)
 
         return Finding(
             NAME,
             window.subject,
-            Verdict.WARNING if state.low else Verdict.OK,
+            Verdict.WARNING if state.low else OK,
             argue,
             enough,
             told.acceptance_length,
@@ -100,12 +109,14 @@ class DeclaredLength:
         )
 
     def _argue(
-        self, low: str, told: Decode, seconds: float, window: Window, declared: float
+        self, state: State, told: Decode, seconds: float, window: Window, declared: float
     ) -> Argument:
         who, seen = engine_of(window.subject), w.length(told.acceptance_length)
         limit = f"declared {declared:g} tokens; at least {self.low_now:.0%} of it at any time, "
         limit += f"{self.low_day:.0%} over 24 h"
-        proof = w.evidence(told, seconds)
+        proof, low = w.evidence(told, seconds), state.low
+        if state.onset is not None:
+            proof["onset"] = list(state.onset)
         if not low:
             return Argument(
                 f"{who}: acceptance length {seen} of {declared:g} declared", limit, proof
@@ -126,6 +137,14 @@ class DeclaredLength:
             next_step="send the traffic that the declared figure was measured on and run "
             "`watchdog check`; if it is low there too, compare this launch with the last good one",
         )
+
+
+def _earliest(low: str, state: State, recent: Recent, now: float) -> float:
+    """Since when what is low may have been so: an engine may idle long after it began anew."""
+    if low == "day":
+        return max(state.began or 0.0, now - (HOURS + 1) * HOUR)
+    first = not recent.older.seconds and state.life_at is not None
+    return min(recent.at, state.life_at or recent.at) if first else recent.at
 
 
 def _into_hours(

@@ -7,13 +7,14 @@ that vary by batch or request make the same shapes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 SHALLOW, CLIFF = "SpecDecodeShallowDrafts", "SpecDecodeCliff"
@@ -26,6 +27,11 @@ class State(NamedTuple):
     block: Decode = NOTHING
     judged: Decode = NOTHING  # the last whole block
     cliff: int | None = None  # position, of the last block that decided
+    block_at: float | None = None  # when the block began
+    sound_at: float | None = None  # when the last block without a cliff began
+    cliff_onset: tuple[float, float] | None = None
+    shallow_onset: tuple[float, float] | None = None
+    life_at: float | None = None  # when the counters of this life were seen first
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,11 @@ class DraftShape:
         """Judge one window of one engine."""
         state = state or State()
         if window.speculation_off:
-            names = (SHALLOW, CLIFF) if state != State() else ()
+            names = (SHALLOW, CLIFF) if state.recent.whole.drafts else ()
             off = partial(w.off, window)
-            return state, [Finding(name, window.subject, Verdict.OK, off) for name in names]
+            return state, [Finding(name, window.subject, OK, off) for name in names]
         if window.seconds is None:
-            state = State()
+            state = State(block_at=now, life_at=now)
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window, now)
         recent = state.recent.whole
@@ -60,20 +66,36 @@ class DraftShape:
         findings = [self._judge_cliff(state, window)]
         if window.profile.learned or window.profile.depth:
             # Undeclared, depths that vary by batch or request would look like a fault.
-            findings.insert(0, self._judge_depth(recent, window))
+            state = self._noted(state, window, now)
+            findings.insert(0, self._judge_depth(state, window))
         return state, findings
+
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever."""
+        del state
+        return math.inf
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode
         recent = state.recent.judging(d, now, self.min_effective)
         block, judged, cliff = state.block.then(d), state.judged, state.cliff
+        began = now - d.seconds if state.block_at is None else state.block_at
+        sound_at, onset = state.sound_at, state.cliff_onset
         if block.effective >= self.min_effective and block.requests >= self.min_requests:
             depth = self._depth(window)
             full = (block.tokens_per_draft or 0.0) >= self.full_depth * depth
             found = w.cliff(block, self.cliff_least, self.cliff_z) if full else None
             if found is not None or block.drafts >= self.block_drafts:
                 judged, cliff, block = block, found, NOTHING
-        return State(recent, block, judged, cliff)
+                if found is None:
+                    sound_at, onset = began, None
+                else:
+                    onset = onset or (began if sound_at is None else sound_at, now)
+                began = now
+        shallow = state.shallow_onset
+        return State(
+            recent, block, judged, cliff, began, sound_at, onset, shallow, state.life_at
+        )  # fmt: skip
 
     def _depth(self, window: Window) -> int:
         return window.profile.depth or window.depth
@@ -83,20 +105,32 @@ class DraftShape:
             return window.profile.learned
         return d.coverage is None or d.coverage >= self.least_coverage
 
-    def _judge_depth(self, recent: Decode, window: Window) -> Finding:
-        depth = self._depth(window)
-        drafted = recent.tokens_per_draft
-        enough = recent.effective >= self.min_effective and recent.requests >= self.min_requests
-        low = enough and drafted is not None and drafted < self.shallow * depth
-        verdict = Verdict.WARNING if low else Verdict.OK
+    def _enough(self, recent: Decode) -> bool:
+        return recent.effective >= self.min_effective and recent.requests >= self.min_requests
+
+    def _noted(self, state: State, window: Window, now: float) -> State:
+        """Note between which times the drafts became shallow, if they are."""
+        drafted = state.recent.whole.tokens_per_draft
+        limit = self.shallow * self._depth(window)
+        low = self._enough(state.recent.whole) and drafted is not None and drafted < limit
+        if low == (state.shallow_onset is not None):
+            return state
+        first = not state.recent.older.seconds and state.life_at is not None
+        earliest = state.life_at if first else state.recent.at
+        return state._replace(shallow_onset=(earliest or 0.0, now) if low else None)
+
+    def _judge_depth(self, state: State, window: Window) -> Finding:
+        depth, recent, onset = self._depth(window), state.recent.whole, state.shallow_onset
+        drafted, enough = recent.tokens_per_draft, self._enough(recent)
+        verdict = OK if onset is None else Verdict.WARNING
 
         def argue() -> Argument:
-            return _shallow(window, recent, depth, self.shallow, low=low)
+            return _shallow(window, recent, depth, self.shallow, onset)
 
         return Finding(SHALLOW, window.subject, verdict, argue, enough, drafted, "tokens")
 
     def _judge_cliff(self, state: State, window: Window) -> Finding:
-        verdict = Verdict.OK if state.cliff is None else Verdict.WARNING
+        verdict = OK if state.cliff is None else Verdict.WARNING
         value = None if state.cliff is None else float(state.cliff)
 
         def argue() -> Argument:
@@ -107,13 +141,16 @@ class DraftShape:
         )
 
 
-def _shallow(window: Window, d: Decode, depth: int, limit: float, *, low: bool) -> Argument:
+def _shallow(
+    window: Window, d: Decode, depth: int, limit: float, onset: tuple[float, float] | None
+) -> Argument:
     who = engine_of(window.subject)
     seen = f"{w.length(d.tokens_per_draft)} tokens per draft of {depth}"
     expected = f"at least {limit * depth:.2f} of {depth} draft tokens per draft"
     proof = w.evidence(d, d.seconds)
-    if not low:
+    if onset is None:
         return Argument(f"{who}: drafts {seen}", expected, proof)
+    proof["onset"] = list(onset)
     on_page = f"; the page has {window.depth} positions" if window.depth != depth else ""
     return Argument(
         f"{who}: drafts are shallow: {seen}{on_page}",
@@ -135,6 +172,8 @@ def _cliff(window: Window, state: State) -> Argument:
     proof = w.evidence(d, d.seconds)
     if state.cliff is None:
         return Argument(f"{who}: {w.shape(d)}", expected, proof)
+    if state.cliff_onset is not None:
+        proof["onset"] = list(state.cliff_onset)
     return Argument(
         f"{who}: acceptance falls off a cliff: position {state.cliff} keeps "
         f"{w.percent(w.kept(d.positions, state.cliff))} of what reached it; it and those behind "

@@ -8,6 +8,7 @@ blamed only when it drafts on none; n-gram and suffix drafters are never blamed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 
@@ -25,6 +26,7 @@ class State(NamedTuple):
     idle: Decode = NOTHING
     life: Decode = NOTHING
     stopped_at: float | None = None
+    drafted_at: float | None = None  # when it last drafted, or when its watch began
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,19 @@ class Drafting:
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
-        state = state or State()
+        state = state or State(drafted_at=now)
         if window.seconds is None:
-            state = State(stopped_at=state.stopped_at)
+            state = State(stopped_at=state.stopped_at, drafted_at=state.drafted_at)
         elif window.decode.updates > 0:
             state = self._updated(state, window, now)
         if not window.profile.speculation or window.profile.drafts_sometimes:
             return state, []
         return state, [self._judge(state, window, now)]
+
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever."""
+        del state
+        return math.inf
 
     def _updated(self, state: State, window: Window, now: float) -> State:
         d = window.decode
@@ -57,33 +64,42 @@ class Drafting:
         if life.updates > 100 * self.min_updates:
             life = life.halved()
         if d.real_drafts > enough:
-            return State(life=life)
+            return State(life=life, drafted_at=now)
         idle = state.idle.then(d)
         stopped_at = state.stopped_at
         if idle.updates >= self.min_updates and stopped_at is None:
             stopped_at = now
-        return State(idle, life, stopped_at)
+        return State(idle, life, stopped_at, state.drafted_at)
 
     def _judge(self, state: State, window: Window, now: float) -> Finding:
         idle = state.idle
         gains = (idle.tokens_per_step or 1.0) >= self.most_tokens_per_step
         seldom = not window.profile.learned and _seldom(state.life, self.least_coverage)
         if window.speculation_off:
-            return _finding(window, Verdict.CRITICAL, partial(_no_series, window))
+            return _finding(
+                window, Verdict.CRITICAL, partial(_no_series, window, _onset(state, now))
+            )
         proved = state.stopped_at is not None and idle.updates >= self.min_updates
         if state.stopped_at is not None and not idle.seconds:
             return _finding(
-                window, Verdict.CRITICAL, partial(_since_reset, window, now - state.stopped_at)
+                window, Verdict.CRITICAL, partial(_since_reset, window, _onset(state, now))
             )
         if proved and not gains and not seldom and not self.may_pause:
-            return _finding(window, Verdict.CRITICAL, partial(_stopped, window, idle))
+            told = partial(_stopped, window, idle, _onset(state, now))
+            return _finding(window, Verdict.CRITICAL, told)
         if proved and gains:
             return _finding(
                 window, Verdict.UNKNOWN, partial(_blind, window, idle), conclusive=False
             )
         if state.life.real_drafts > 0 and not proved:
-            return _finding(window, Verdict.OK, partial(_drafts, window, state.life))
-        return _finding(window, Verdict.OK, partial(_waiting, window, idle, self), conclusive=False)
+            return _finding(window, OK, partial(_drafts, window, state.life))
+        return _finding(window, OK, partial(_waiting, window, idle, self), conclusive=False)
+
+
+def _onset(state: State, now: float) -> tuple[float, float]:
+    """Between which times it ceased to draft."""
+    latest = now if state.stopped_at is None else state.stopped_at
+    return latest if state.drafted_at is None else min(state.drafted_at, latest), latest
 
 
 def _seldom(life: Decode, least: float) -> bool:
@@ -101,32 +117,35 @@ EXPECTED = "speculation is declared (expect), so drafts on the decode updates"
 NEXT = "look at the server's start-up log for `speculative_config`; compare with its launch command"
 
 
-def _no_series(window: Window) -> Argument:
+def _no_series(window: Window, onset: tuple[float, float]) -> Argument:
     return Argument(
         f"{engine_of(window.subject)}: speculative decoding is declared and not configured: the "
         f"page has no vllm:spec_decode series",
         EXPECTED,
+        {"onset": list(onset)},
         ruled_out=("statistics switched off: other vllm: series are on the page",),
         suspects=("the launch lost its --speculative-config", "the wrong server on this port"),
         next_step=NEXT,
     )
 
 
-def _since_reset(window: Window, seconds: float) -> Argument:
+def _since_reset(window: Window, onset: tuple[float, float]) -> Argument:
+    age = w.span(window.ended - onset[1])
     return Argument(
-        f"{engine_of(window.subject)}: did not draft {w.span(seconds)} ago; the counters began "
+        f"{engine_of(window.subject)}: did not draft {age} ago; the counters began "
         f"anew since, and no decode update was seen yet",
         EXPECTED,
+        {"onset": list(onset)},
         next_step="send the server a request and look again",
     )
 
 
-def _stopped(window: Window, idle: Decode) -> Argument:
+def _stopped(window: Window, idle: Decode, onset: tuple[float, float]) -> Argument:
     return Argument(
         f"{engine_of(window.subject)}: the drafter does not draft: {w.count(idle.real_drafts)} "
         f"drafts on the last {w.count(idle.updates)} decode updates",
         EXPECTED,
-        w.evidence(idle, idle.seconds),
+        {**w.evidence(idle, idle.seconds), "onset": list(onset)},
         ruled_out=(
             f"drafts that are merely not counted: {w.length(idle.tokens_per_step)} tokens per step",
             w.queueing(window.levels),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 
@@ -40,7 +41,7 @@ class Progress:
         # A mass abort takes all at once and no one comes after; clients that give up one by one,
         # or more of them than there was work, wait for an engine that hangs.
         stale = stalled and state.burst >= state.work >= state.left
-        verdict = Verdict.CRITICAL if stalled and not stale else Verdict.OK
+        verdict = Verdict.CRITICAL if stalled and not stale else OK
 
         def argue() -> Argument:
             if stale:
@@ -53,6 +54,10 @@ class Progress:
         return state, [
             Finding("ServingStalled", window.subject, verdict, argue, conclusive=conclusive)
         ]
+
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever without work."""
+        return math.inf if state.since is None else -math.inf
 
     def _stepped(self, state: State, window: Window, now: float) -> State:
         if window.seconds is None:
@@ -82,10 +87,12 @@ def _work(levels: object) -> float:
 
 
 def _moved(window: Window) -> bool:
-    grown = window.grown
-    return any(
-        grown.get(name, 0.0) > 0
-        for name in (s.GENERATED_TOKENS, s.PROMPT_TOKENS, s.UPDATES, s.ITERATIONS)
+    get = window.grown.get
+    return (
+        get(s.GENERATED_TOKENS, 0.0) > 0
+        or get(s.PROMPT_TOKENS, 0.0) > 0
+        or get(s.UPDATES, 0.0) > 0
+        or get(s.ITERATIONS, 0.0) > 0
     )
 
 

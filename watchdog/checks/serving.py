@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
 
 MOST_STARTS = 16
@@ -56,20 +56,21 @@ class Serving:
     def _counted(self, state: State, window: Window, now: float) -> State:
         """Count process starts, and forget those that are older than the limit."""
         start, young = window.levels.get(s.PROCESS_START), _started(window)
-        starts = state.starts
-        if _began_anew(state, window) or _another_process(state, window):
+        starts, newest = state.starts, state.newest
+        if _began_anew(state, window) or _another_process(state, young):
             starts = (*starts, now)[-MOST_STARTS:]
         if starts and now - starts[0] >= self.starts_within:
             starts = tuple(at for at in starts if now - at < self.starts_within)
-        newest = max((at for at in (start, state.newest) if at is not None), default=None)
-        if (starts, newest, young) == (state.starts, state.newest, None):
+        if start is not None and (newest is None or start > newest):
+            newest = start
+        if starts is state.starts and newest is state.newest and young is None:
             return state
         young = state.started_at if young is None else young
         return state._replace(starts=starts, started_at=young, newest=newest)
 
     def _judge_answer(self, state: State, window: Window, now: float, *, readable: bool) -> Finding:
-        verdict, conclusive = Verdict.OK, readable
-        young = self._starting_for(state, window, now)
+        verdict, conclusive = OK, readable
+        young = None if state.silent_since is None else self._starting_for(state, window, now)
         if state.silent_since is not None:
             down = (
                 state.silent_rounds >= self.down_rounds
@@ -146,7 +147,7 @@ class Serving:
                 next_step="look at the end of the server's log before the last start",
             )
 
-        verdict = Verdict.WARNING if often else Verdict.OK
+        verdict = Verdict.WARNING if often else OK
         value = float(len(state.starts))
         return Finding("ServingRestarting", window.subject, verdict, argue, True, value, "starts")  # noqa: FBT003
 
@@ -184,9 +185,8 @@ def _began_anew(state: State, window: Window) -> bool:
     return any(part.reset for part in window.parts)
 
 
-def _another_process(state: State, window: Window) -> bool:
+def _another_process(state: State, started: float | None) -> bool:
     """Whether another young process is seen than before, while the server is silent."""
-    started = _started(window)
     return started is not None and state.started_at is not None and started > state.started_at + 1
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import Decode, Recent
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 Load = tuple[int, int, int]
@@ -63,6 +63,11 @@ class StepTime:
             return state, []
         return state, [self._judge(state, window)]
 
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict as they are: for ever."""
+        del state
+        return math.inf
+
     def _took(self, state: State, window: Window, now: float) -> State:
         d, load = window.decode, load_of(window)
         table = dict(state.usual)
@@ -98,7 +103,7 @@ class StepTime:
         return ratio >= (self._half_way if was else self.slower)
 
     def _judge(self, state: State, window: Window) -> Finding:
-        verdict = Verdict.WARNING if state.slow else Verdict.OK
+        verdict = Verdict.WARNING if state.slow else OK
         recent = state.recent.whole
         enough = state.slow or recent.seconds >= self.over
 

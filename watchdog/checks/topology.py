@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.holding import held_by
 from watchdog.domain.sample import Facts
@@ -67,7 +67,7 @@ class Topology:
                 return Argument(f"{_target(window)}: which GPUs it holds is not known: {why}")
             return _argue(window, cards, kind, bad=bad)
 
-        verdict = Verdict.WARNING if bad else Verdict.OK
+        verdict = Verdict.WARNING if bad else OK
         found = Finding("TensorParallelCrossSocket", window.subject, verdict, argue, sure)
         return State(rounds), [found]
 

@@ -10,7 +10,8 @@ speculation counter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from operator import add
 from typing import NamedTuple
 
@@ -50,21 +51,14 @@ class Decode(NamedTuple):
         """
         if not self.seconds:
             return other
-        return Decode(
-            self.drafts + other.drafts,
-            self.draft_tokens + other.draft_tokens,
-            self.accepted + other.accepted,
-            _add(self.accepted_at, other.accepted_at),
-            self.generated + other.generated,
-            self.first_tokens + other.first_tokens,
-            self.updates + other.updates,
-            self.update_seconds + other.update_seconds,
-            self.iterations + other.iterations,
-            self.padded + other.padded,
-            self.effective + other.effective,
-            self.requests + other.first_tokens,
-            self.seconds + other.seconds,
-        )
+        # Several times a window: by place and not by name, which takes half as long.
+        d, t, a, at, g, first, u, us, i, p, e, requests, seconds = self
+        d2, t2, a2, at2, g2, began, u2, us2, i2, p2, e2, _, more = other
+        at = tuple(map(add, at, at2)) if len(at) == len(at2) else _add(at, at2)
+        return _decode(
+            (d + d2, t + t2, a + a2, at, g + g2, first + began, u + u2, us + us2, i + i2, p + p2,
+             e + e2, requests + began, seconds + more)
+        )  # fmt: skip
 
     def halved(self) -> Decode:
         """Forget half: how a running sum is kept recent without a queue."""
@@ -138,6 +132,8 @@ class Decode(NamedTuple):
         return length + z * math.sqrt(variance / self.effective)
 
 
+_decode: Callable[[tuple[object, ...]], Decode] = partial(tuple.__new__, Decode)
+
 NOTHING = Decode()
 
 
@@ -171,10 +167,6 @@ class Recent(NamedTuple):
 
 
 def _add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
-    if not b:
-        return a
-    if len(a) == len(b):
-        return tuple(map(add, a, b))
     if len(a) < len(b):
         a, b = b, a
     return tuple(x + y for x, y in zip(a, b, strict=False)) + a[len(b) :]
@@ -210,30 +202,28 @@ def decode_of(
     grown: Mapping[str, float], running_before: float, seconds: float, icc: float
 ) -> Decode:
     """Put the growth of an engine's series over one window (see `series`) into one value."""
-    drafts = grown.get(s.DRAFTS, 0.0)
-    first_tokens = grown.get(s.FIRST_TOKENS, 0.0)
-    updates = grown.get(s.UPDATES)
+    get = grown.get
+    drafts, first_tokens, updates = get(s.DRAFTS, 0.0), get(s.FIRST_TOKENS, 0.0), get(s.UPDATES)
     padded = padded_drafts(drafts, first_tokens, updates) if drafts else 0.0
     requests = max(1.0, first_tokens + running_before)
     accepted_at: tuple[float, ...] = ()
     if drafts:
         positions = []
         for name in s.POSITIONS:
-            value = grown.get(name)
-            if value is None:
+            if name not in grown:
                 break
-            positions.append(value)
+            positions.append(grown[name])
         accepted_at = tuple(positions)
     return Decode(
         drafts,
-        grown.get(s.DRAFT_TOKENS, 0.0),
-        grown.get(s.ACCEPTED_TOKENS, 0.0),
+        get(s.DRAFT_TOKENS, 0.0),
+        get(s.ACCEPTED_TOKENS, 0.0),
         accepted_at,
-        grown.get(s.GENERATED_TOKENS, 0.0),
+        get(s.GENERATED_TOKENS, 0.0),
         first_tokens,
         updates or 0.0,
-        grown.get(s.UPDATE_SECONDS, 0.0),
-        grown.get(s.ITERATIONS, 0.0),
+        get(s.UPDATE_SECONDS, 0.0),
+        get(s.ITERATIONS, 0.0),
         padded,
         effective_drafts(drafts - padded, requests, seconds, icc),
         requests if drafts or updates else 0.0,

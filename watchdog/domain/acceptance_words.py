@@ -32,7 +32,8 @@ class Case:
 
     `told` is the stretch of drafts that the sentence is about, of `seconds`; `age` is how old
     its newest draft is, `dead_for` how long the drafter has been called dead; all in seconds.
-    `score` and `alarm` are log-odds, `floor` a ratio of position 0.
+    `score` and `alarm` are log-odds, `floor` a ratio of position 0; `onset` is between which
+    times it died.
     """
 
     window: Window
@@ -47,6 +48,7 @@ class Case:
     min_requests: float
     dead_for: float = 0.0
     reset_since: bool = False
+    onset: tuple[float, float] | None = None
 
     @property
     def who(self) -> str:
@@ -61,6 +63,8 @@ class Case:
     def _argument(self, summary: str, **more: object) -> Argument:
         proof = {**w.evidence(self.told, self.seconds), "score": round(self.score, 2)}
         proof |= {"alarm": self.alarm, "evidence_age_seconds": round(self.age, 1)}
+        if self.onset is not None:
+            proof["onset"] = list(self.onset)
         expected = f"position 0 accepted on more than {w.percent(self.floor)} of the drafts"
         declared = self.window.profile.acceptance_length
         if declared is not None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.finding import OK, Finding, Verdict
 from watchdog.domain.sample import Labels
 
 RETAIN: Final = 900.0
@@ -174,7 +174,8 @@ class AlertBook:
 
     def paused(self, now: float) -> dict[str, float]:
         """Return the targets that are paused, and until when; ended pauses are forgotten."""
-        self._paused = {target: until for target, until in self._paused.items() if until > now}
+        if self._paused:
+            self._paused = {target: until for target, until in self._paused.items() if until > now}
         return dict(self._paused)
 
     def step(
@@ -183,14 +184,8 @@ class AlertBook:
         """Move every alert that these findings speak of; subjects in `gone` exist no more."""
         paused = self.paused(now)
         changes: list[Change] = []
-        for finding in findings:
-            if finding.verdict is Verdict.OK and not self._alerts:
-                continue  # the common case: nothing is wrong and nothing was
-            old = self._alerts.get(finding.identity)
-            if old is None:
-                if finding.verdict is Verdict.OK:
-                    continue
-                old = Alert(finding)
+        for finding in self._spoken(findings):
+            old = self._alerts.get(finding.identity) or Alert(finding)
             self._move(_judged(old, finding, now, paused=_is_paused(finding, paused)), old, changes)
         for old in list(self._alerts.values()) if paused else ():
             # Also those of which this round says nothing: a server that is stopped for its upkeep.
@@ -238,6 +233,20 @@ class AlertBook:
         """Return those that are bad, but not for long enough."""
         return tuple(a for a in self._alerts.values() if a.state is State.PENDING)
 
+    def _spoken(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return what is said of each alert there is or may be: one finding for each."""
+        if not self._alerts:  # the common case: nothing is wrong and nothing was
+            findings = [finding for finding in findings if finding.verdict is not OK]
+        spoken: dict[tuple[str, Labels], Finding] = {}
+        for finding in findings:
+            identity = finding.identity
+            old = self._alerts.get(identity)
+            if old is None and finding.verdict is Verdict.OK:
+                continue
+            other = spoken.get(identity)
+            spoken[identity] = finding if other is None else _speaker(other, finding, old)
+        return list(spoken.values())
+
     def _move(self, moved: tuple[Alert, Signal], old: Alert, changes: list[Change]) -> None:
         alert, signal = moved
         state = TRANSITIONS[old.state].get(signal, old.state)
@@ -259,6 +268,23 @@ class AlertBook:
 
 def _is_paused(finding: Finding, paused: Mapping[str, float]) -> bool:
     return bool(paused) and dict(finding.subject).get("target") in paused
+
+
+def _speaker(one: Finding, other: Finding, old: Alert | None) -> Finding:
+    """
+    Choose which of two checks speaks of an alert that both know.
+
+    A bad one before a good one, so that an alert is bad while any check says so. Of equals the
+    one that raised it, so that its words do not change and no other check's ignorance or health
+    ends it; and else one that knows something.
+    """
+
+    def rank(finding: Finding) -> tuple[bool, bool, bool]:
+        bad = _is_bad(finding)
+        raised_it = old is not None and finding.check == old.finding.check
+        return bad is True, raised_it, bad is not None
+
+    return other if rank(other) > rank(one) else one
 
 
 def _judged(old: Alert, finding: Finding, now: float, *, paused: bool) -> tuple[Alert, Signal]:

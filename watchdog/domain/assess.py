@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, Protocol
 
+from watchdog.domain.again import Told, told
 from watchdog.domain.alert import Alert, AlertBook
+from watchdog.domain.changes import UNWATCHED, Changes, noted
 from watchdog.domain.diagnosis import diagnose
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
 from watchdog.domain.holding import held_by_driver, of_target
 from watchdog.domain.profile import Profile
@@ -24,12 +26,23 @@ READING: Final = "reading"
 CRASHED: Final = "crashed"
 """The check of findings about a check of ours that crashed."""
 
+DECLARED_LENGTH: Final = "declared_length"
+"""The check of findings that stand on a declared acceptance length."""
+
 WHOLE: Final = frozenset({"target", "host"})
 """What a check may be about that is one window a round; engines and GPUs are its parts."""
 
 
+MOST_SHELVED: Final = 8
+"""Subjects of one target that are gone and whose learning is kept; the oldest is forgotten."""
+
+
 class Check(Protocol):
-    """What `checks/` holds, seen from here."""
+    """
+    What `checks/` holds, seen from here.
+
+    One with a true `remembers` learns for weeks: what it keeps of a subject outlives the subject.
+    """
 
     about: str
 
@@ -44,7 +57,8 @@ class Watch:
     One target, or this host and its GPUs: history, checks by name, what they keep of subjects.
 
     `here`: the target runs on this host, so the host's GPUs may be its own. `source` is the
-    address that it is read from: another one is another server, whatever its name.
+    address that it is read from: another one is another server, whatever its name. `shelf` keeps
+    what was learned of subjects that are gone, for the day they come back.
     """
 
     history: History
@@ -53,28 +67,69 @@ class Watch:
     here: bool = False
     source: str = ""
     newest: Window | None = None  # of the last round
+    changes: Changes = UNWATCHED
+    shelf: dict[Labels, dict[str, Any]] = field(default_factory=dict)
     _crashed: set[tuple[str, Labels]] = field(default_factory=set)  # checks, and of whom
+    _told: dict[Labels, Told] = field(default_factory=dict)  # while nothing moves
+    _read_before: float | None = None  # when the page was read before the last round
 
     def step(self, readings: Sequence[Reading], now: float) -> tuple[list[Finding], list[Labels]]:
         """Judge one round; also return the subjects that are gone for good."""
-        whole = self.newest = self.history.add(readings, now)
-        findings: list[Finding] = []
-        for name, check in self.checks.items():
-            windows = (whole,) if check.about in WHOLE else whole.parts
-            for window in windows:
-                findings += self._judged(name, check, window, now)
+        self._read_before = self.history.read_at
+        last, whole = self.newest, self.history.add(readings, now)
+        self.newest = whole
+        if last is None or last.facts != whole.facts or last.profile is not whole.profile:
+            self._told.clear()
+        findings = self._of(whole, whole, now)
+        for part in whole.parts:
+            findings += self._of(part, whole, now)
         gone = self.history.gone(now)
         if gone or len(self.states) > len(self.history) + 1:
             self._forget(part.subject for part in whole.parts)
         return findings, gone
 
-    def _judged(self, name: str, check: Check, window: Window, now: float) -> list[Finding]:
+    def diagnosed(
+        self, findings: Sequence[Finding], links: Sequence[Finding], now: float
+    ) -> list[Finding]:
+        """Note what changed in this round, and let the findings of it speak of one another."""
+        if self.newest is not None:
+            self.changes = noted(
+                self.changes, self.newest, links, self._read_before, self.history.gap_after
+            )
+        return diagnose(findings, links, self.changes, now)
+
+    def _of(self, window: Window, whole: Window, now: float) -> list[Finding]:
+        """Let the checks judge one subject; where nothing moved, what they said may stand."""
+        states = self.states.get(window.subject)
+        if states is None:
+            states = self.states[window.subject] = self.shelf.pop(window.subject, {})
+        before = self._told.get(window.subject)
+        if before is not None and window.still and before.holds(states, now):
+            found = before.again(window, now)
+            _doubt(whole, found)
+            return list(found)
+        found, checks = [], self._about(whole=window is whole)
+        for name, check in checks.items():
+            judged = self._judged(name, check, window, states, now)
+            _doubt(whole, judged)
+            found += judged
+        if window is not whole and window.still and not self._crashed:
+            self._told[window.subject] = told(checks, states, found, window, now)
+        elif before is not None:
+            del self._told[window.subject]
+        return found
+
+    def _about(self, *, whole: bool) -> dict[str, Check]:
+        return {name: c for name, c in self.checks.items() if (c.about in WHOLE) is whole}
+
+    def _judged(
+        self, name: str, check: Check, window: Window, states: dict[str, Any], now: float
+    ) -> list[Finding]:
         """
         Let one check judge one window. One that crashes begins anew, and is a finding.
 
         What it carried may be what it crashes of, and is kept over restarts: it would never end.
         """
-        states = self.states.setdefault(window.subject, {})
         bug: Exception | None = None
         try:
             states[name], found = check.step(states.get(name), window, now)
@@ -85,14 +140,21 @@ class Watch:
             finding.check = name
         if bug is not None:
             self._crashed.add((name, window.subject))
-        if (name, window.subject) in self._crashed:
+        if self._crashed and (name, window.subject) in self._crashed:
             found = [*found, _crash(name, window.subject, bug)]
         return found
 
     def _forget(self, seen: Iterable[Labels]) -> None:
         """Keep states only of subjects that the history still knows, or that were just judged."""
         known = {*self.history.subjects(), *seen}
-        self.states = {about: kept for about, kept in self.states.items() if about in known}
+        learning = [name for name, check in self.checks.items() if getattr(check, "remembers", 0)]
+        for about in self.states.keys() - known:
+            kept = self.states.pop(about)
+            learned = {name: kept[name] for name in learning if name in kept}
+            if learned:
+                self.shelf[about] = learned
+        while len(self.shelf) > MOST_SHELVED:
+            del self.shelf[next(iter(self.shelf))]
 
 
 @dataclass
@@ -133,9 +195,9 @@ class Assessor:
             told = [Reading("targets", target, facts={"held": by_driver})] if by_driver else []
             judged, vanished = watch.step([*own, *told] if watch.here else own, now)
             up = any(reading.samples for reading in own)  # then silence is a probe's own
-            its_links = of_target(links, [*own, *told]) if watch.here else []
+            its_links = of_target(links, [*own, *told]) if links and watch.here else []
             its = [blind(reading) for reading in own if reading.answered or up]
-            its += diagnose(judged, its_links)
+            its += watch.diagnosed(judged, its_links, now)
             findings += its
             near[target] = its + its_links
             gone += vanished
@@ -143,7 +205,9 @@ class Assessor:
             gone += self._unread(readings)
             self.resumed = False
         changes = self.book.step(findings, now, gone)
-        self.received = step(self.received, arrived(readings), near, now)
+        arrivals = arrived(readings)
+        if arrivals or self.received:
+            self.received = step(self.received, arrivals, near, now)
         return Report(
             self.host,
             self.version,
@@ -177,8 +241,11 @@ class Assessor:
         ]  # fmt: skip
         return Reading("targets", HOST, facts={"down": down})
 
-    def _end_undeclared(self, was: Profile, now: Profile) -> None:
+    def _end_undeclared(self, target: str, was: Profile, now: Profile) -> None:
         """End alerts that stand on a declaration that is gone or another by now."""
+        for alert in self._standing() if now.acceptance_length is None else ():
+            if alert.finding.check == DECLARED_LENGTH and _is_of(alert.finding, target):
+                self.book.end(alert.finding.identity)
         links = {slot.key: slot.link for slot in now.slots}
         over = {slot.key for slot in was.slots if links.get(slot.key) != slot.link}
         for alert in self._standing():
@@ -197,22 +264,35 @@ class Assessor:
                 profile, gap_after = watch.history.profile, watch.history.gap_after
                 was = before.history.profile
                 watch.history, watch.states = before.history, before.states
+                watch.shelf = before.shelf
+                watch.changes = before.changes
                 watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)
-                self._end_undeclared(was, profile)
+                self._end_undeclared(target, was, profile)
         for target in old.watches.keys() - self.watches.keys():
             self.book.close(target)
 
 
 def unasked(profile: Profile) -> list[str]:
     """Alerts that no check speaks of with this profile: they would fire for ever."""
-    names = []
-    if profile.acceptance_length is None:
-        names.append("SpecDecodeDegraded")
     if not profile.speculation or profile.drafts_sometimes:
-        names.append("SpecDecodeNotDrafting")
-    return names
+        return ["SpecDecodeNotDrafting"]
+    return []
+
+
+def _is_of(finding: Finding, target: str) -> bool:
+    return dict(finding.subject).get("target", HOST) == target
+
+
+def _doubt(whole: Window, found: Iterable[Finding]) -> None:
+    """Let later checks know of what is not OK in this round."""
+    for finding in found:
+        if finding.verdict is OK:
+            continue
+        for window in (whole, *whole.parts):
+            if window.subject == finding.subject:
+                window.doubts = {**window.doubts, finding.alertname: finding.verdict}
 
 
 def _crash(check: str, subject: Labels, bug: Exception | None) -> Finding:
@@ -234,7 +314,7 @@ def blind(reading: Reading) -> Finding:
     """Make the finding about a reading itself: blindness alerts like everything else."""
     subject = _source(reading.probe, reading.target, reading.slot)
     if reading.error is None:
-        return Finding("WatchdogBlind", subject, Verdict.OK, partial(_read, reading), check=READING)
+        return Finding("WatchdogBlind", subject, OK, partial(_read, reading), check=READING)
     whom = _whom(reading)
     page = reading.target != HOST
     said = Argument(

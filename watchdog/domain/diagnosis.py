@@ -3,16 +3,18 @@ What one finding says about another: text only, never a verdict.
 
 Runs after all checks and before the alert book. A bad finding is told what its neighbours
 measured: the step time beside a dead drafter, the drafter beside a slow step, the other
-engines beside one.
+engines beside one. One that knows its onset is told what changed near it, and how traffic moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.changes import LINKS, UNWATCHED, Changes, key_of
+from watchdog.domain.changes_words import told, traffic_line, traffic_moved
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.link_errors import spelled
 
 BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
@@ -26,24 +28,37 @@ BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
 MEASURED: Final = frozenset({"acceptance_length", "declared_length", "draft_shape", "step_time"})
 """Checks whose figures a degraded link may bend: each says on which links it was measured."""
 
-LINKS: Final = ("GpuLinkDegraded", "GpuLinkErrors", "GpuMissing")
+BASELINE: Final = "baseline"
+"""The check that compares traffic with that of the days before."""
+
+SIBLINGS: Final = "siblings"
+"""The check that compares engines itself."""
+
+OWN_TRAFFIC: Final = frozenset({BASELINE, SIBLINGS})
+"""Checks that speak of traffic themselves."""
 
 
-def diagnose(findings: Sequence[Finding], links: Sequence[Finding] = ()) -> list[Finding]:
+def diagnose(
+    findings: Sequence[Finding],
+    links: Sequence[Finding] = (),
+    changes: Changes = UNWATCHED,
+    now: float = 0.0,
+) -> list[Finding]:
     """
     Put findings that stand behind another aside, and tell the bad ones of their neighbours.
 
-    `links` are the findings about the GPUs that the target uses, or may use.
+    `links` are the findings about the GPUs that the target uses, or may use; `changes` is what
+    changed around the target up to `now`.
     """
     links = [f for f in links if f.alertname in LINKS]
     shown = list(findings)
     if links:
         shown = [_stamped(f, links) if f.check in MEASURED else f for f in shown]
-    if all(f.verdict is Verdict.OK for f in shown):
+    if all(f.verdict is OK for f in shown):
         return shown
     bad = {f.identity for f in shown if f.verdict is not Verdict.OK}
     shown = [_behind(f, bad) for f in shown]
-    return [_told(f, shown) if _is_bad(f) else f for f in shown]
+    return [_told(f, shown, changes, now) if _is_bad(f) else f for f in shown]
 
 
 def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
@@ -112,19 +127,58 @@ def _saying(argument: Argument) -> Callable[[], Argument]:
     return lambda: argument
 
 
-def _told(finding: Finding, all_findings: Sequence[Finding]) -> Finding:
+def _told(
+    finding: Finding, all_findings: Sequence[Finding], changes: Changes, now: float
+) -> Finding:
     target = dict(finding.subject).get("target")
     near = [f for f in all_findings if dict(f.subject).get("target") == target and f is not finding]
 
     def argue() -> Argument:
         own = finding.argument
-        return replace(
+        said = replace(
             own,
             ruled_out=own.ruled_out + _ruled_out(finding, near),
             suspects=_suspects(finding, near) + own.suspects,
         )
+        onset = own.evidence.get("onset")
+        return _dated(said, finding, onset, near, changes, now) if onset else said
 
     return replace(finding, argue=argue)
+
+
+def _dated(
+    said: Argument,
+    finding: Finding,
+    onset: Any,
+    near: Sequence[Finding],
+    changes: Changes,
+    now: float,
+) -> Argument:
+    """Say what changed near the onset, before all other suspects, and how traffic moved."""
+    known = told(changes, onset, key_of(finding.subject), now)
+    suspects, ruled_out = list(known.suspects), list(known.ruled_out)
+    traffic = {} if finding.check in OWN_TRAFFIC else _traffic(finding, near)
+    line = traffic_line(traffic)
+    if line:
+        (suspects if traffic_moved(traffic) else ruled_out).append(line)
+    evidence = dict(said.evidence)
+    if known.changed:
+        evidence["changed"] = [event._asdict() for event in known.changed]
+    return replace(
+        said,
+        evidence=evidence,
+        suspects=(*suspects, *said.suspects, *known.unseen),
+        ruled_out=(*said.ruled_out, *ruled_out),
+    )
+
+
+def _traffic(finding: Finding, near: Sequence[Finding]) -> Mapping[str, Sequence[float]]:
+    """Return how the engine's traffic moved, by the check that knows."""
+    for other in near:
+        if other.check == BASELINE and other.subject == finding.subject:
+            traffic: Any = other.argument.evidence.get("traffic")
+            return traffic or {}
+    return {}
 
 
 def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
@@ -142,10 +196,12 @@ def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
 
 def _siblings(finding: Finding, near: Sequence[Finding]) -> list[str]:
     """Name the other engines, which have the same model, drafter and traffic."""
+    if finding.check == SIBLINGS:
+        return []  # it compares with the others itself
     model = dict(finding.subject).get("model_name")
     same = [
-        f for f in near if f.alertname == finding.alertname and f.conclusive and f.value is not None
-        and dict(f.subject).get("model_name") == model
+        f for f in near if f.check == finding.check and f.alertname == finding.alertname
+        and f.conclusive and f.value is not None and dict(f.subject).get("model_name") == model
     ]  # fmt: skip
     healthy = [f.value for f in same if f.verdict is Verdict.OK and f.value is not None]
     if not healthy or "engine" not in dict(finding.subject):

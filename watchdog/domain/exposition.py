@@ -42,12 +42,17 @@ MEASURED: Mapping[str, tuple[str, str]] = {
         "watchdog_step_seconds",
         "Seconds between two decode updates of a request.",
     ),
+    "baseline": (
+        "watchdog_baseline_acceptance_length",
+        "The acceptance length that an engine is used to, in tokens; absent while it is learned.",
+    ),
 }
 """Key of a finding's evidence: name and help of the gauge that shows it."""
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(MEASURED, ("acceptance_length",)),
     "step_seconds": ("step_time", "acceptance_length"),
+    "baseline": ("baseline",),
 }
 """Key of the evidence: the checks that know it, the one that is believed first."""
 

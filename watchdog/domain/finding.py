@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 
 from watchdog.domain.sample import Labels
 
@@ -20,6 +21,9 @@ class Verdict(enum.IntEnum):
     UNKNOWN = 3
 
 
+OK: Final = Verdict.OK
+"""Asked for most: Python 3.11 finds a member of an enum by a function of its own."""
+
 _ORDER = (Verdict.OK, Verdict.UNKNOWN, Verdict.WARNING, Verdict.CRITICAL)
 
 
@@ -29,6 +33,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
+
+
+FOR_MACHINES: Final = frozenset({"onset", "changed"})
+"""Evidence in times of the timeline: people are told the same in ages, among the suspects."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Finding:
     `conclusive` False: too little evidence; the verdict is then OK and the alert book takes
     the finding as blind. The text is made by `argue` when somebody reads it, not before:
     most findings of most rounds are never read. `argue` therefore closes over values that
-    do not change.
+    do not change. While nothing moves the same finding is said again, of the newest round.
     """
 
     alertname: str
@@ -73,6 +81,10 @@ class Finding:
     def argument(self) -> Argument:
         """The text and the numbers, made once."""
         return self.argue()
+
+    def forget_words(self) -> None:
+        """Have them made anew: they are about a later round."""
+        self.__dict__.pop("argument", None)
 
     @property
     def identity(self) -> tuple[str, Labels]:

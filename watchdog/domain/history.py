@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from watchdog.domain import series as s
 from watchdog.domain.acceptance import NOTHING, Decode, decode_of
+from watchdog.domain.finding import Verdict
+from watchdog.domain.once import once
 from watchdog.domain.profile import NOTHING_DECLARED, Profile
 from watchdog.domain.sample import HOST, NO_FACTS, Facts, Labels, Reading, Sample, labels
 
@@ -28,6 +30,7 @@ MOST_SUBJECTS: Final = 2048
 """Subjects kept for one target; beyond it the one seen longest ago is forgotten."""
 
 _NOTHING: Mapping[str, float] = MappingProxyType({})
+_NO_DOUBTS: Mapping[str, Verdict] = MappingProxyType({})
 
 
 @dataclass(eq=False)
@@ -38,9 +41,11 @@ class Window:
     `seconds` is None at the first reading of a life: nothing can have grown. `grown` holds the
     increase of each counter (nothing where the page is the same as before), `levels` the newest
     value of each series, `before` those at the window's start. `reset`: this subject was known,
-    and began a new life here. `gap`: readings were missed inside. A target's window has its
+    and began a new life here. `gap`: readings were missed inside. `still`: none was, and the page
+    is the one from before, so nothing grew and no level is another. A target's window has its
     engines' windows in `parts`, the host's those of its GPUs; `readings` are this round's of a
-    target, of the host or of a GPU, and `facts` theirs, merged.
+    target, of the host or of a GPU, and `facts` theirs, merged. `doubts` are the alertnames that
+    checks before this one found not OK for the subject in this round, with their verdicts.
     """
 
     subject: Labels
@@ -51,12 +56,14 @@ class Window:
     before: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     reset: bool = False
     gap: bool = False
+    still: bool = False
     profile: Profile = NOTHING_DECLARED
     facts: Facts = field(default_factory=lambda: NO_FACTS)
     readings: tuple[Reading, ...] = ()
     parts: tuple[Window, ...] = ()
+    doubts: Mapping[str, Verdict] = field(default_factory=lambda: _NO_DOUBTS)
 
-    @cached_property
+    @once
     def decode(self) -> Decode:
         """The growth of an engine's window as one value; nothing at the first reading."""
         if self.seconds is None:
@@ -66,12 +73,12 @@ class Window:
         running = self.before.get(s.RUNNING, 0.0)
         return decode_of(self.grown, running, self.seconds, self.profile.icc)
 
-    @cached_property
+    @once
     def moved(self) -> bool:
         """Whether any counter grew: most windows of most engines are idle."""
         return bool(self.grown) and any(self.grown.values())
 
-    @property
+    @once
     def depth(self) -> int:
         """Draft positions on the page: vLLM's num_speculative_tokens. 0 where it has none."""
         depth = 0
@@ -123,6 +130,13 @@ class History:
     def __post_init__(self) -> None:
         self.subject: Labels = () if self.target == HOST else labels(target=self.target)
 
+    @property
+    def read_at(self) -> float | None:
+        """When the target's page was read last; None for never, or not that anybody knows."""
+        if self._read_at is None:  # carries on from what was kept
+            return max((past.at for past in self.past.values()), default=None)
+        return self._read_at
+
     def add(self, readings: Sequence[Reading], now: float) -> Window:
         """Take one round's readings of the target; its engines' windows are the `parts`."""
         groups = self._grouped([reading.samples for reading in readings])
@@ -135,7 +149,7 @@ class History:
         own = groups.get(self.subject, {})
         start = own.get(s.PROCESS_START)
         whole = self._window(self.subject, own, start, now)
-        whole.readings = tuple(r for r in readings if not r.slot)
+        whole.readings = tuple([r for r in readings if not r.slot])
         whole.facts = _facts(whole.readings)
         parts = [
             self._window(about, levels, start, now)
@@ -217,7 +231,10 @@ class History:
         whole = before if same else {**before, **levels}
         past.at, past.levels, past.newest, past.birth = now, whole, levels, birth
         past.missed = False
-        return Window(subject, now, seconds, grown, levels, before, gap=gap, profile=self.profile)
+        return Window(
+            subject, now, seconds, grown, levels, before,
+            gap=gap, still=same and not gap, profile=self.profile,
+        )  # fmt: skip
 
     def _bound(self) -> None:
         while len(self.past) > MOST_SUBJECTS:

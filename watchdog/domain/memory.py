@@ -15,6 +15,7 @@ from typing import Any, Final, get_type_hints
 
 from watchdog.domain.alert import PATIENCE, Alert, State
 from watchdog.domain.assess import READING, Assessor, Watch
+from watchdog.domain.changes import UNWATCHED, Changes, whole
 from watchdog.domain.finding import Argument, Finding, Verdict
 from watchdog.domain.history import History, Past
 from watchdog.domain.plain import AS_NOW, Shapes, plain, restored, shapes_of
@@ -43,7 +44,9 @@ def rows_of(assessor: Assessor) -> Iterator[tuple[str, Any]]:
     for target, watch in assessor.watches.items():
         profile = _profile(watch.history.profile)
         yield _name("watch", target), {"source": watch.source, "profile": profile}
-        for about in watch.states.keys() | watch.history.past.keys():
+        if watch.changes is not UNWATCHED:
+            yield _name("changes", target), watch.changes
+        for about in watch.states.keys() | watch.history.past.keys() | watch.shelf.keys():
             yield _name("subject", target, about), _subject(watch, about)
 
 
@@ -95,16 +98,13 @@ class _Former:
                 paused = restored(dict[str, float], body)
                 self.paused = {target: moment(until) for target, until in paused.items()}
             case "received":
-                received = restored(tuple[Received, ...], body, self.shapes)
-                for one in received:
-                    moments = (one.received_at, one.heard_at, one.ended_at or 0.0, one.diagnosed_at)
-                    for at in moments:
-                        moment(at)
-                self.received = received
+                self.received = _received(restored(tuple[Received, ...], body, self.shapes))
             case "watch":
                 watch = self._watch(about[0])
                 watch.history.profile = restored(Profile, body["profile"], self.shapes)
                 watch.source = restored(str, body["source"])
+            case "changes":
+                self._watch(about[0]).changes = _changes(restored(Changes, body, self.shapes))
             case "subject" if about[0] in self.heir.watches:
                 self._take_subject(about[0], restored(Labels, about[1]), body)
 
@@ -135,12 +135,28 @@ def _is_spoken_of(finding: Finding, assessor: Assessor) -> bool:
 
 def _subject(watch: Watch, about: Labels) -> dict[str, Any]:
     past = watch.history.past.get(about)
-    states = watch.states.get(about, {})
+    states = watch.states.get(about) or watch.shelf.get(about, {})
     return {
         "past": past and {"at": past.at, "levels": past.levels, "birth": past.birth,
                           "missed": past.missed},
         "checks": states,
     }  # fmt: skip
+
+
+def _received(kept: tuple[Received, ...]) -> tuple[Received, ...]:
+    for one in kept:
+        for at in (one.received_at, one.heard_at, one.ended_at or 0.0, one.diagnosed_at):
+            moment(at)
+    return kept
+
+
+def _changes(kept: Changes) -> Changes:
+    for event in kept.events:
+        for at in (event.at, event.after):
+            moment(at)
+    for _, at in (*kept.since, *kept.lost):
+        moment(at)
+    return whole(kept)
 
 
 def _past(kept: Any) -> Past:
@@ -171,7 +187,7 @@ def _state(kind: Any) -> Any:
 @lru_cache(maxsize=8)
 def _shapes(*states: Any) -> str:
     """The shapes as text, made once: they are in every round's rows."""
-    return json.dumps(shapes_of(*states, Received, Profile))
+    return json.dumps(shapes_of(*states, Received, Profile, Changes))
 
 
 @lru_cache(maxsize=512)

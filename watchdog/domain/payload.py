@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain.alert import RETAIN, TEST_ALERT, Alert, State
-from watchdog.domain.finding import Argument
+from watchdog.domain.finding import FOR_MACHINES, Argument
 from watchdog.domain.received import explained
 from watchdog.domain.report import RUNBOOK, Report, rfc3339
 from watchdog.domain.texts import cut
@@ -142,7 +142,11 @@ def _list(heading: str, items: tuple[str, ...]) -> list[str]:
 
 
 def _evidence(evidence: Mapping[str, object]) -> tuple[str, ...]:
-    known = {name: value for name, value in evidence.items() if value not in (None, "", [], ())}
+    known = {
+        name: value
+        for name, value in evidence.items()
+        if value not in (None, "", [], ()) and name not in FOR_MACHINES
+    }
     return tuple(f"{name.replace('_', ' ')}: {_figure(value)}" for name, value in known.items())
 
 

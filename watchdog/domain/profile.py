@@ -10,6 +10,10 @@ from watchdog.domain.link import Slot
 SOMETIMES: Final = frozenset({"ngram", "ngram_gpu", "suffix"})
 """Methods that draft only when they find a match: they may accept nothing and be healthy."""
 
+ANY_ROUTING: Final = "any"
+PREFIX_AWARE: Final = "prefix-aware"
+"""How requests come to the engines of a target: regardless of the prompt, or by its prefix."""
+
 ICC: Final = 0.10
 """Correlation of the drafts inside one request (the detector study's stress-proof value)."""
 
@@ -21,7 +25,7 @@ class Profile:
 
     `depth` in draft positions, `acceptance_length` in tokens, `cold_start` in seconds: how long
     a young process may take before it answers. `icc` is 0 to 1. `slots` are the host's: what its
-    GPU links are declared to be.
+    GPU links are declared to be. `routing` is how requests come to its engines.
     """
 
     speculation: bool | None = None
@@ -31,6 +35,7 @@ class Profile:
     cold_start: float = 900.0
     icc: float = ICC
     slots: tuple[Slot, ...] = ()
+    routing: str = ANY_ROUTING
 
     @property
     def drafts_sometimes(self) -> bool:

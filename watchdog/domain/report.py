@@ -29,10 +29,10 @@ class Delivery(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
     """
-    All of one round.
+    All of one round; not changed once it is made.
 
     Times inside are on the round's own timeline, which no clock step bends; `skew` seconds
     added give the wall clock's time. `alerts` are the firing ones and the lately resolved;

@@ -171,12 +171,14 @@ def _natural(subject: Labels) -> tuple[str, int, str]:
 
 def _engine(part: _Part, key: str, marks: Sequence[tuple[str, float]], on: _Drawing) -> Engine:
     proof = {f.check: f.argument.evidence for f in part.findings if f.check == HEAD}
+    usual = measured(part.findings).get("baseline")
+    lines = marks if usual is None else [*marks, ("baseline", round(usual, 2))]
     return Engine(
         key,
         engine_name(part.subject),
         part.word,
         _figures(part, on.report.now),
-        drawn(part.points, marks, on.report.now, on.span, on.report.skew),
+        drawn(part.points, lines, on.report.now, on.span, on.report.skew),
         barred(proof.get(HEAD, {}).get("positions")),
         lines_of(part.findings),
     )

@@ -10,6 +10,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from watchdog.domain.finding import FOR_MACHINES
+
 MOST_TEXT: Final = 2000
 MOST_NAME: Final = 120
 """Characters that are shown of a sentence, and of a name."""
@@ -52,7 +54,8 @@ def _seen(c: str) -> str:
 
 def pairs(evidence: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return names and values as people read them, without what is empty."""
-    kept = ((key, value) for key, value in evidence.items() if value not in (None, [], {}, ()))
+    told = ((key, value) for key, value in evidence.items() if key not in FOR_MACHINES)
+    kept = ((key, value) for key, value in told if value not in (None, [], {}, ()))
     return [(name(key).replace("_", " "), figure(value)) for key, value in kept if value != ""]
 
 

@@ -1,0 +1,93 @@
+"""What the trial plans, keeps and writes down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.detection import run
+from bench.detection.cases import Case
+from bench.detection.life import Setting
+from bench.detection.plan import LifeUnit, PromqlLifeUnit, PromqlSpliceUnit, SpliceUnit, everything
+from bench.detection.run import results
+
+LIVES = [unit for unit in everything() if isinstance(unit, LifeUnit)]
+
+
+def test_every_unit_has_a_name_of_its_own_as_a_file_too():
+    for part in (1.0, run.QUICK):
+        keys = [run._plain(unit.key) for unit in everything(part)]
+        assert len(keys) == len(set(keys))
+
+
+def test_thirty_years_of_normal_life_are_held_out_and_ten_where_requests_differ_more():
+    held_out = [u for u in LIVES if u.name == "normal" and u.role == "held out"]
+    assert sum(u.days for u in held_out) >= 30 * 365
+    assert sum(u.days for u in LIVES if u.name == "sd .9") >= 10 * 365
+
+
+def test_no_life_is_both_held_out_and_used_for_choosing():
+    seeds = {role: {u.seed for u in LIVES if u.role == role} for role in ("held out", "choosing")}
+    assert not seeds["held out"] & seeds["choosing"]
+
+
+@dataclass
+class Done:
+    """A unit of work that counts how often it is done."""
+
+    key: str
+    times: list[int]
+
+    def work(self) -> Any:
+        self.times.append(1)
+        return {"of": self.key}
+
+
+def test_a_unit_that_is_done_is_not_done_again(tmp_path: Path):
+    unit = Done("a b", [])
+    file = tmp_path / "a_b.json"
+    run._one(unit, file)
+    assert json.loads(file.read_text()) == {"of": "a b"}
+    assert not list(tmp_path.glob("*.part"))
+    assert [u for u, path in ((unit, file),) if not path.exists()] == []
+
+
+def told(delay: float, **more: Any) -> dict[str, Any]:
+    return {"found": True, "rule": "A", "raised": ["A"], "resolve_s": 75.0, "delay_s": delay,
+            "delay_drafts": 1.0, "delay_updates": 2.0, "delay_requests": 3.0, **more}  # fmt: skip
+
+
+MISSED = {"found": False, "rule": "", "raised": [], "resolve_s": None}
+
+
+def test_units_of_one_kind_are_one_row_and_rules_in_promql_are_beside_it():
+    first, second = (SpliceUnit("x", Setting("idle"), Case("zero"), n, n + 1) for n in (0, 1))
+    done = [
+        (first, {"x": [told(15.0)]}),
+        (second, {"x": [told(30.0, raised=["A", "B"]), MISSED]}),
+        (PromqlSpliceUnit(first), {"x": [{"1 + rate": told(600.0, rule="1 + rate")}]}),
+    ]
+    ours, theirs = results(done)["faults"]
+    assert (ours["n"], ours["found"], ours["delays_s"]) == (3, 2, [15.0, 30.0])
+    assert (ours["alerts"], ours["raised"]) == ([1, 2, 0], {"A": 2, "B": 1})
+    assert (ours["detector"], ours["rule"]) == ("shipped checks", "A")
+    assert (theirs["detector"], theirs["delays_s"]) == ("1 + rate", [600.0])
+
+
+def test_lives_of_one_kind_are_one_row_with_the_alarms_of_all_detectors():
+    lives = [LifeUnit("normal", "held out", Setting("idle"), seed) for seed in (71, 72)]
+    one = {"episodes": 1, "seconds": 60.0}
+    done = [
+        (lives[0], {"years": 1.0, "seconds": 90.0, "alarms": {"A": one}}),
+        (lives[1], {"years": 1.0, "seconds": 80.0, "alarms": {"A": one, "B": one}}),
+        (PromqlLifeUnit(lives[0]), {"seconds": 5.0, "alarms": {"1 + rate": one}}),
+    ]
+    [row] = results(done)["lives"]
+    assert (row["years"], row["seconds"], row["seeds"]) == (2.0, 170.0, [71, 72])
+    assert row["alarms"] == {
+        "1 + rate": one,
+        "A": {"episodes": 2, "seconds": 120.0},
+        "B": one,
+    }

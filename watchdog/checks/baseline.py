@@ -1,0 +1,320 @@
+"""
+Has the acceptance length fallen below what it usually is?
+
+Three rules against a baseline of days (see `domain/baseline.py`, and docs/detection.md for their
+error rates). `silent`: the length of 72 h, or far lower that of 24 h, and of half of the time in
+them. `restart`: the length of the first 24 h after a restart, judged once, since a known moment
+allows a closer limit. `shape`: deeper positions are worse than position 0 explains, which no
+healthy mix of requests does.
+
+Draft for draft a drafter that is a third weaker everywhere is the same as other traffic; all that
+`silent` and `restart` use is that mixes rarely stay as odd for as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any, ClassVar, NamedTuple
+
+from watchdog.domain import baseline_words as words
+from watchdog.domain import wording as w
+from watchdog.domain.baseline import (
+    BLOCK,
+    BLOCKS_A_DAY,
+    DAY,
+    MOST_BLOCKS,
+    NO_BLOCK,
+    Baseline,
+    Block,
+    Day,
+    Deeper,
+    deeper,
+    onset,
+    total,
+)
+from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.history import Window
+
+NAME = "SpecDecodeDegraded"
+EVEN = Deeper(0.0, 0.0)
+BAD = (Verdict.WARNING, Verdict.CRITICAL)
+WAIT = 3 * DAY
+"""Seconds after a restart beyond which it is no longer what explains a low length."""
+
+
+class State(NamedTuple):
+    """
+    What is usual, and what came lately. `blocks` are whole, `open` is the one that grows.
+
+    `recent` is the sum of the 24 h before the open block. `restarted_at` is a restart that was not
+    judged yet, `since` the sum after it. `raised` names the rule that found it low, `limit` what
+    it undercut, `told` the sum that did, `onset` between which times it fell.
+    """
+
+    baseline: Baseline = Baseline()
+    blocks: tuple[Block, ...] = ()
+    open: Block = NO_BLOCK
+    recent: Block = NO_BLOCK
+    restarted_at: float | None = None
+    since: Block = NO_BLOCK
+    raised: str = ""
+    raised_at: float = 0.0
+    limit: float = 0.0
+    told: Block = NO_BLOCK
+    onset: tuple[float, float] = (0.0, 0.0)
+    skipped: str = ""  # why the last day was not learned
+
+    @property
+    def recent_until(self) -> float:
+        """When the newest whole block ended; seconds of the timeline."""
+        return (self.recent.number + 1) * BLOCK
+
+
+@dataclass(frozen=True)
+class BaselineCheck:
+    """Fields are limits: shares of the usual length, log units for `shape`, days, requests."""
+
+    about: ClassVar[str] = "engine"
+    remembers: ClassVar[bool] = True
+
+    silent_72h: float = 0.76
+    silent_24h: float = 0.66
+    restart: float = 0.85
+    shape: float = 0.12
+    spreads: float = 5.0
+    min_days: float = 7.0
+    min_requests: float = 60.0
+    least_learned: float = 1.15
+    least_coverage: float = 0.5
+
+    def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
+        """Judge one window of one engine; silent until it has drafted."""
+        state = state or State()
+        if window.profile.drafts_sometimes:
+            return state, []
+        if window.speculation_off:
+            off = Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))
+            return _cleared(state), [off] if state.raised else []
+        if window.seconds is None:
+            if window.reset:
+                state = state._replace(restarted_at=now, since=NO_BLOCK)
+        elif window.decode.real_drafts > 0:
+            state = self._drafted(state, window, now)
+        return state, [self._judge(state, window, now)] if state.open.drafts else []
+
+    def alike_until(self, state: State) -> float:
+        """Until when a still window leaves state and verdict: until the evidence is too old."""
+        return state.recent_until + DAY if state.recent.drafts else math.inf
+
+    def _drafted(self, state: State, window: Window, now: float) -> State:
+        d = window.decode
+        index = int((now - d.seconds / 2) // BLOCK)  # a long window counts where most of it is
+        if state.open.number != index:
+            if state.open.drafts:
+                state = self._turned(state, index, window, now)
+            state = state._replace(open=Block(index))
+        doubtful = bool(window.doubts) and _in_doubt(window)
+        opened = state.open.then(d, window.grown, doubtful=doubtful)
+        if state.restarted_at is None:
+            return state._replace(open=opened)
+        since = state.since.then(d, window.grown, doubtful=doubtful)
+        judged = state._replace(open=opened, since=since)
+        due = now - state.restarted_at >= DAY
+        return self._after_restart(judged, state.restarted_at, now) if due else judged
+
+    def _turned(self, state: State, index: int, window: Window, now: float) -> State:
+        """Close the open block: judge the blocks, and learn the day where one is over."""
+        ended = state.open.number
+        blocks = (*state.blocks, state.open)
+        blocks = tuple(b for b in blocks if b.number >= index - MOST_BLOCKS)
+        recent = total(_sound(blocks, index - BLOCKS_A_DAY))
+        state = self._weighed(state._replace(blocks=blocks, recent=recent), index, now)
+        day = ended // BLOCKS_A_DAY
+        if index // BLOCKS_A_DAY > day:
+            of_day = total(b for b in blocks if b.number // BLOCKS_A_DAY == day)
+            return self._learned(state, of_day, (day + 1) * DAY, window)
+        return state
+
+    def usual(self, state: State) -> float | None:
+        """Return the length to judge against; None while there are too few days."""
+        known = len(state.baseline.days) >= self.min_days
+        return state.baseline.length if known else None
+
+    def _weighed(self, state: State, index: int, now: float) -> State:
+        """Raise or resolve, by the 24 and 72 h before the open block."""
+        usual, recent = self.usual(state), state.recent
+        length = recent.acceptance_length
+        if usual is None or length is None or recent.requests < self.min_requests:
+            return state
+        shape = deeper(state.baseline.days, recent) or EVEN
+        if state.raised:
+            back = shape.loss < state.limit / 2 if state.raised == "shape" else (
+                length > (1 + state.limit) / 2 * usual
+            )  # fmt: skip
+            return _cleared(state) if back else state
+        fell = onset(state.blocks, usual)
+        if shape.loss > max(self.shape, self.spreads * shape.spread):
+            return self._raise(state, "shape", self.shape, recent, fell, now)
+        low = self._low(state, index - BLOCKS_A_DAY, self.silent_24h * usual)
+        if low is not None:
+            return self._raise(state, "silent", self.silent_24h, low, fell, now)
+        low = self._low(state, index - 3 * BLOCKS_A_DAY, self.silent_72h * usual)
+        if low is not None and length <= (1 + self.silent_72h) / 2 * usual:  # it did not come back
+            return self._raise(state, "silent", self.silent_72h, low, fell, now)
+        return state
+
+    def _low(self, state: State, since: int, limit: float) -> Block | None:
+        """
+        Return the sum of the blocks from `since` on, where it is below the limit; tokens.
+
+        So must be half of them: some hours of odd text weigh much in a sum, and are no drafter.
+        """
+        blocks = _sound(state.blocks, since)
+        lengths = [length for b in blocks if (length := b.acceptance_length) is not None]
+        whole = total(blocks)
+        low = (whole.acceptance_length or limit) < limit and median(lengths) < limit
+        return whole if low else None
+
+    def _after_restart(self, state: State, restarted_at: float, now: float) -> State:
+        """Judge the first 24 h after a restart, once, against the days before it."""
+        enough = state.since.requests >= self.min_requests
+        if not enough and now - restarted_at < WAIT:
+            return state
+        usual, length = self.usual(state), state.since.acceptance_length
+        judged = state._replace(restarted_at=None)
+        if not enough or usual is None or length is None or state.raised:
+            return judged
+        if length >= self.restart * usual:
+            return judged
+        fell = (restarted_at, restarted_at)
+        return self._raise(judged, "restart", self.restart, state.since, fell, now)
+
+    def _raise(
+        self, state: State, rule: str, limit: float, told: Block, fell: tuple[float, float],
+        now: float,
+    ) -> State:  # fmt: skip
+        """Find it low. What was learned since it fell is no part of what is usual."""
+        before = state.baseline.before(fell[0])
+        baseline = before if len(before.days) >= self.min_days else state.baseline
+        return state._replace(
+            baseline=baseline, raised=rule, raised_at=now, limit=limit, told=told, onset=fell
+        )
+
+    def _learned(self, state: State, day: Block, at: float, window: Window) -> State:
+        """Add a day to the baseline, unless it may be a broken one."""
+        length = day.acceptance_length or 1.0
+        why = ""
+        if state.raised:
+            why = "a warning stands, and what it is about is not learned"
+        elif day.doubtful or "SpecDecodeCollapsed" in window.doubts:
+            why = "the drafter or its counters were in doubt on the last day"
+        elif day.requests < self.min_requests:
+            why = f"{day.requests:.0f} requests on the last day; {self.min_requests:.0f} make one"
+        elif length < self.least_learned:
+            why = f"acceptance length {length:.2f} on the last day, which no drafter is for"
+        elif day.drafts < self.least_coverage * day.updates:
+            why = "drafts on few of the decode updates, as n-gram drafters do"
+        if why:
+            return state._replace(skipped=why)
+        return state._replace(baseline=state.baseline.then(Day.of(day, at)), skipped="")
+
+    def _judge(self, state: State, window: Window, now: float) -> Finding:
+        known = len(state.baseline.days) >= self.min_days
+        fresh = now - state.recent_until <= DAY and state.recent.requests >= self.min_requests
+        verdict = Verdict.WARNING if state.raised else Verdict.OK
+        told = state.told if state.raised else state.recent
+        return Finding(
+            NAME,
+            window.subject,
+            verdict,
+            lambda: words.argue(self._case(state, window, now)),
+            bool(state.raised) or (known and fresh),
+            told.acceptance_length,
+            "tokens",
+        )
+
+    def _case(self, state: State, window: Window, now: float) -> words.Case:
+        return words.Case(
+            window, now, state.baseline, self.usual(state), state.blocks, state.recent, state.told,
+            state.raised, state.onset, state.limit, 24 if state.limit == self.silent_24h else 72,
+            self._expected(), self.min_days, self.min_requests, state.skipped,
+        )  # fmt: skip
+
+    def _expected(self) -> str:
+        return (
+            f"at least {self.silent_72h:.0%} of the usual acceptance length over 72 h, "
+            f"{self.silent_24h:.0%} over 24 h, {self.restart:.0%} in the first 24 h after a "
+            f"restart; deeper positions at most {1 - math.exp(-self.shape):.0%} worse than "
+            f"position 0 explains"
+        )
+
+    def accept(self, state: State, now: float) -> State:
+        """
+        Call the present length normal: what came since it fell, else the last 24 h.
+
+        Raises ValueError where that is too little, or no length of a working drafter.
+        """
+        blocks = (*state.blocks, state.open)
+        since = int(now // BLOCK) - BLOCKS_A_DAY
+        present = total(b for b in blocks if b.number >= since)
+        if state.raised:
+            fallen = total(b for b in blocks if b.number * BLOCK >= state.onset[1])
+            present = fallen if fallen.requests >= self.min_requests else present
+        length = present.acceptance_length
+        if length is None or present.requests < self.min_requests:
+            raise ValueError(
+                f"{present.requests:.0f} requests in the last 24 h; {self.min_requests:.0f} show "
+                f"what is normal"
+            )
+        if length < self.least_learned:
+            raise ValueError(
+                f"acceptance length {length:.2f}: that is what a dead drafter gives, whatever the "
+                f"traffic; it is not taken for normal (at least {self.least_learned:g})"
+            )
+        days = (Day.of(present, now),) * int(self.min_days)
+        return _cleared(state)._replace(
+            baseline=Baseline(days, accepted_at=now), restarted_at=None, skipped=""
+        )
+
+    def reset(self, state: State, now: float) -> State:
+        """Forget all, and learn anew from the next drafts on."""
+        del state, now
+        return State()
+
+    def outline(self, state: State, now: float) -> dict[str, Any]:
+        """Return what is known, as plain data; times in timeline seconds, lengths in tokens."""
+        case = self._case(state, Window((), now), now)
+        days = state.baseline.days
+        learning = len(days) < self.min_days
+        return {
+            "days": len(days),
+            "days_needed": int(self.min_days),
+            "length": state.baseline.length,
+            "length_24h": state.recent.acceptance_length,
+            "requests_24h": state.recent.requests,
+            "length_72h": case.long.acceptance_length,
+            "raised": state.raised,
+            "raised_at": state.raised_at if state.raised else None,
+            "accepted_at": state.baseline.accepted_at,
+            "learning": learning,
+            "why_not_learning": state.skipped,
+            "daily": [[day.at, day.acceptance_length] for day in days],
+        }
+
+
+def _in_doubt(window: Window) -> bool:
+    """Whether another check found the drafter, or its counters, wrong in this window."""
+    return any(v in BAD and name.startswith("SpecDecode") for name, v in window.doubts.items())
+
+
+def _sound(blocks: Sequence[Block], since: int) -> list[Block]:
+    """Return the blocks from `since` on that no other check doubts: one fault is told once."""
+    return [b for b in blocks if b.number >= since and not b.doubtful]
+
+
+def _cleared(state: State) -> State:
+    return state._replace(raised="", raised_at=0.0, limit=0.0, told=NO_BLOCK, onset=(0.0, 0.0))

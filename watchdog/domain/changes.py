@@ -1,0 +1,262 @@
+"""
+What changed around a target, and when: restarts, version, model, drafter depth, launch, links.
+
+A stream beside the checks that judges nothing: it compares each round with what was seen last
+and notes the differences as events. The watch may have been away in between, so an event has
+two times: the last reading that showed the old, and the first that showed the new. Most rounds
+are like the one before: these are told by a few comparisons and leave the state as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from watchdog.domain import series as s
+from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.history import Window
+from watchdog.domain.sample import Labels
+
+KEPT: Final = 35 * 86400.0
+"""Seconds that an event is kept: longer than any baseline looks back."""
+
+MOST: Final = 64
+"""Events of one target; beyond them the oldest of the most frequent kind is forgotten."""
+
+AWAY: Final = 600.0
+"""Seconds without a reading that are noted as a gap; shorter ones hide nothing that matters."""
+
+ASKED_EVERY: Final = 3600.0
+"""Seconds for which a probe may hand on a version or a model list without asking anew."""
+
+RESTART, DEPTH, LINK, GAP = "restart", "depth", "link", "gap"
+
+FACTS: Final[Mapping[str, str]] = {
+    "launch_fingerprint": "launch",
+    "version": "version",
+    "models": "model",
+}
+"""Facts whose change is an event, and its kind. A new one needs no more than a line here, and
+its word in `changes_words.py`."""
+
+SERVED: Final = "served"
+"""Stands beside the facts: the model names on the page, for servers that list no models."""
+
+LINKS: Final = ("GpuLinkDegraded", "GpuLinkErrors", "GpuMissing")
+"""Alerts about a GPU's way to the host."""
+
+_NEXT: Final = (*s.POSITIONS, "")
+
+
+class Event(NamedTuple):
+    """One change. Timeline seconds: `after` showed the old, `at` the new; `engine` "" is all."""
+
+    at: float
+    after: float
+    kind: str
+    text: str
+    engine: str = ""
+
+
+class Changes(NamedTuple):
+    """What was seen last of one target, since when each kind is read, and what changed."""
+
+    facts: tuple[tuple[str, Any], ...] = ()  # by name, as probes gave them last
+    start: float | None = None  # of the process, Unix seconds
+    depths: tuple[tuple[str, int], ...] = ()  # of each engine, in the order of the page
+    links: tuple[tuple[str, bool], ...] = ()  # by alert and slot: whether it was bad
+    since: tuple[tuple[str, float], ...] = ()  # by kind: when it was read first
+    lost: tuple[tuple[str, float], ...] = ()  # by kind: unread since, though read before
+    told: tuple[tuple[str, Any], ...] = ()  # all facts by name, as of the last round; None: unread
+    events: tuple[Event, ...] = ()  # oldest first
+
+
+UNWATCHED: Final = Changes()
+"""Nothing was seen yet."""
+
+
+def noted(
+    state: Changes,
+    window: Window,
+    links: Sequence[Finding],
+    read_at: float | None,
+    gap_after: float = AWAY,
+) -> Changes:
+    """
+    Compare a target's window, and the link findings of its GPUs, with what was seen before.
+
+    `read_at` is when its page was read last, None for never.
+    """
+    if not window.parts:  # unread: nothing is known to have changed
+        return state
+    away = read_at is not None and window.ended - read_at > max(AWAY, gap_after)
+    if not away and not links and _as_before(state, window):
+        return state
+    return _Round(state, window, window.ended if read_at is None else read_at).step(
+        links, away=away
+    )
+
+
+def whole(state: Changes) -> Changes:
+    """Return what was kept as it is. ValueError where it cannot have been ours."""
+    if len(state.events) > MOST or any(not 0 <= d <= s.MOST_POSITIONS for _, d in state.depths):
+        raise ValueError("more events, or deeper drafts, than there can be")
+    return state
+
+
+def key_of(subject: Labels) -> str:
+    """Name an engine of a target, whatever model it serves by now."""
+    named = dict(subject)
+    replica = named.get("replica")
+    engine = named.get("engine", "")
+    return engine if replica is None else f"{engine} of replica {replica}"
+
+
+def _as_before(state: Changes, window: Window) -> bool:
+    """Whether nothing can have changed. In one life, series only ever come to a page."""
+    parts, depths = window.parts, state.depths
+    if window.reset or len(parts) != len(depths):
+        return False
+    for part, (_, depth) in zip(parts, depths):  # noqa: B905  (as long as each other)
+        levels = part.levels
+        if part.seconds is None or _NEXT[depth] in levels:
+            return False
+        if depth and _NEXT[depth - 1] not in levels:
+            return False
+    get = window.facts.get
+    for name, told in state.told:  # a tuple of all would take twice as long to make
+        if get(name) != told:
+            return False
+    return len(state.told) == len(FACTS)
+
+
+class _Round:
+    """One round in which something may have changed."""
+
+    def __init__(self, state: Changes, window: Window, read_at: float) -> None:
+        self.state, self.window = state, window
+        self.now, self.read_at = window.ended, read_at
+        self.since, self.lost = dict(state.since), dict(state.lost)
+        self.events: list[Event] = []
+
+    def step(self, links: Sequence[Finding], *, away: bool) -> Changes:
+        if away:
+            self._note(GAP, "nothing was read")
+        start, facts = self._restarts(), self._facts()
+        depths, judged = self._depths(), self._links(links)
+        events = self.state.events
+        if self.events:
+            events = _bounded([*events, *self.events], self.now)
+        told = tuple((name, self.window.facts.get(name)) for name in FACTS)
+        new = Changes(facts, start, depths, judged, tuple(self.since.items()),
+                      tuple(self.lost.items()), told, events)  # fmt: skip
+        return self.state if new == self.state else new
+
+    def _note(self, kind: str, text: str, engine: str = "", after: float | None = None) -> None:
+        after = self.read_at if after is None else after
+        self.events.append(Event(self.now, after, kind, text, engine))
+
+    def _read(self, kind: str) -> None:
+        self.since.setdefault(kind, self.now)
+        self.lost.pop(kind, None)
+
+    def _unread(self, kind: str) -> None:
+        if kind in self.since:
+            self.lost.setdefault(kind, self.read_at)
+
+    def _restarts(self) -> float | None:
+        """Note a process that is another one, or counters that began anew."""
+        start, old = self.window.levels.get(s.PROCESS_START), self.state.start
+        parts = self.window.parts
+        fell = [part for part in parts if part.reset]
+        self._read(RESTART)
+        if start is not None and old is not None and start != old:
+            self._note(RESTART, "restarted")
+        elif fell and len(fell) == len(parts):
+            self._note(RESTART, "restarted (all counters began anew)")
+        else:
+            for part in fell:
+                key = key_of(part.subject)
+                self._note(RESTART, f"engine {key} restarted (its counters began anew)", key)
+        return old if start is None else start
+
+    def _facts(self) -> tuple[tuple[str, Any], ...]:
+        """Note facts that differ. Those of a page are asked anew at once after a restart."""
+        anew = any(event.kind == RESTART for event in self.events)
+        known = dict(self.state.facts)
+        for name, kind in FACTS.items():
+            old, new = known.get(name), self.window.facts.get(name)
+            if new is None:
+                self._unread(kind)
+            else:
+                self._read(kind)
+                if old is not None and old != new:
+                    first = max(self.since[kind], self.read_at - ASKED_EVERY)
+                    after = self.read_at if anew else min(self.read_at, first)
+                    self._note(kind, f"{kind} {_shown(old)} -> {_shown(new)}", after=after)
+                known[name] = new
+        served = sorted({dict(part.subject).get("model_name", "") for part in self.window.parts})
+        if "models" not in known:
+            kind, old = FACTS["models"], known.get(SERVED, served)
+            self._read(kind)
+            if old != served:
+                self._note(kind, f"{kind} {_shown(old)} -> {_shown(served)}")
+        return tuple((known | {SERVED: served}).items())
+
+    def _depths(self) -> tuple[tuple[str, int], ...]:
+        """Note drafters of another depth. A page without the series may still get them: as old."""
+        known = dict(self.state.depths)
+        told, moved = [], list[tuple[str, str]]()
+        for part in self.window.parts:
+            key, depth, off = key_of(part.subject), part.depth, part.speculation_off
+            old = known.get(key, 0)
+            if depth or off:
+                self._read(DEPTH)
+            if not depth and not off:
+                depth = old
+            elif key in known and depth != old and (old or DEPTH in dict(self.state.since)):
+                moved.append((key, f"drafter depth {old or 'none'} -> {depth or 'none'}"))
+            told.append((key, depth))
+        if len(moved) == len(told) and len({text for _, text in moved}) == 1:
+            moved = [("", moved[0][1])]
+        for key, text in moved:
+            self._note(DEPTH, f"{text} of engine {key}" if key else text, key)
+        return tuple(told)
+
+    def _links(self, findings: Sequence[Finding]) -> tuple[tuple[str, bool], ...]:
+        """Note links that became bad, or good again; what is not judged stays as it was."""
+        judged = dict(self.state.links)
+        links = [f for f in findings if f.alertname in LINKS]
+        for finding in links:
+            bad = finding.verdict in (Verdict.WARNING, Verdict.CRITICAL)
+            if not bad and not (finding.verdict is Verdict.OK and finding.conclusive):
+                continue
+            if finding.alertname == LINKS[0]:
+                self._read(LINK)
+            name = f"{finding.alertname} of slot {dict(finding.subject).get('slot', '?')}"
+            if judged.get(name, bad) is not bad:
+                self._note(LINK, f"{name} {'began' if bad else 'ended'}")
+            judged[name] = bad
+        if any(f.verdict is Verdict.UNKNOWN for f in links) or (judged and not links):
+            self._unread(LINK)
+        return tuple(judged.items())
+
+
+def _bounded(events: list[Event], now: float) -> tuple[Event, ...]:
+    """Forget what is too old, and of too many the oldest of the kind that there is most of."""
+    kept = [event for event in events if now - event.at <= KEPT]
+    while len(kept) > MOST:
+        [(most, _)] = Counter(event.kind for event in kept).most_common(1)
+        kept.remove(next(event for event in kept if event.kind == most))
+    return tuple(kept)
+
+
+def _shown(value: Any) -> str:
+    """Put a fact into words: a text, or the models that are served and what was loaded."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value[:4]))
+    if isinstance(value, Mapping):
+        name, root = value.get("id", "?"), value.get("root")
+        return str(name) if root in (None, name) else f"{name} ({root})"
+    return str(value)
