@@ -72,7 +72,8 @@ def test_the_alert_argues_before_it_is_explained(told):
     _, out, _, _ = told
     in_order(
         out, r"FIRES", r"summary +demo engine 0: the drafter is dead: position 0 accepts 6\.\d %",
-        r"ruled out +queueing: 3 requests wait behind 8 running", r"suspect 1 +a compile cache",
+        r"ruled out +queueing: 3 requests wait behind 8 running",
+        r"suspect 1 +changed near its onset \(", r"suspect 2 +a compile cache",
         r"next step +restart", r"runbook +https://", r"-> it goes to the log",
     )  # fmt: skip
 

@@ -30,17 +30,17 @@ def befallen(setting: Setting, case: Case, begins: float, watched: float) -> dic
         ("busy", "incident", COLLAPSED, 1, 7, 75),
         ("busy", "incident_greedy", COLLAPSED, 1, 7, 75),
         ("busy", "zero", COLLAPSED, 1, 7, 75),
-        ("busy", "mild", COLLAPSED, 2, 12, 75),
+        ("busy", "mild", COLLAPSED, 1, 7, 75),
         ("busy", "stop", NOT_DRAFTING, 1, 7, 75),
-        ("medium", "incident", COLLAPSED, 3, 7, 75),
+        ("medium", "incident", COLLAPSED, 2, 5, 75),
         ("medium", "incident_greedy", COLLAPSED, 3, 7, 75),
         ("medium", "zero", COLLAPSED, 1, 4, 75),
         ("medium", "mild", COLLAPSED, 4, 12, 75),
         ("medium", "stop", NOT_DRAFTING, 1, 4, 75),
-        ("idle", "incident", COLLAPSED, 28, 4, 390),
-        ("idle", "incident_greedy", COLLAPSED, 31, 5, 435),
+        ("idle", "incident", COLLAPSED, 27, 4, 315),
+        ("idle", "incident_greedy", COLLAPSED, 28, 4, 390),
         ("idle", "zero", COLLAPSED, 19, 3, 240),
-        ("idle", "mild", COLLAPSED, 45, 7, 240),
+        ("idle", "mild", COLLAPSED, 31, 5, 435),
         ("idle", "stop", NOT_DRAFTING, 8, 1, 75),
     ],
 )
@@ -75,7 +75,7 @@ def test_each_rule_of_the_baseline_finds_its_degradation_in_this_round():
 @pytest.mark.parametrize(
     ("case", "detector", "rounds"),
     [
-        (Case("incident", engine=3), COLLAPSED, 10),
+        (Case("incident", engine=3), COLLAPSED, 7),
         (Case("degrade", 0.30, 4 * DAY, engine=3), "SpecDecodeDegraded/siblings", 288),
     ],
     ids=["incident", "degraded"],
@@ -101,7 +101,7 @@ def test_healthy_days_raise_no_alarm_about_the_drafter(setting, days):
 def test_a_fault_that_is_left_alone_is_one_alert_for_as_long_as_it_lasts():
     told = befallen(Setting("idle"), Case("incident", limit=DAY / 2, left=True), NOON, WATCHED)
     assert told["raised"] == [COLLAPSED]
-    assert told["delay_s"] == 15 * 28
+    assert told["delay_s"] == 15 * 27
 
 
 def test_a_branch_judges_as_the_one_that_it_was_taken_from():

@@ -50,8 +50,8 @@ class AcceptanceLength:
 
     icc: float = 0.10
     dead: float = 0.06
-    floor: float = 0.20
-    alarm: float = 6.0
+    floor: float = 0.21
+    alarm: float = 5.3
     min_requests: float = 3.0
     clear_effective: float = 30.0
     clear_at: float = 0.30
