@@ -144,6 +144,16 @@ def test_an_alert_of_another_check_about_the_same_engine_goes_on() -> None:
     assert [alert.state for alert in watched.book.alerts()] == [State.FIRING]
 
 
+@pytest.mark.parametrize("how", [ACCEPT, RESET])
+def test_an_alert_that_stands_on_more_than_it_goes_on_without_a_change(how: str) -> None:
+    watched = assessor({engine(): Known(raised="silent")})
+    others = below(engine(), check="siblings")
+    watched.book.step([below(engine()), others], NOW)
+    changed(watched, how, "qwen", None, NOW)
+    assert watched.book.step([others], NOW + 15) == []
+    assert [alert.finding.check for alert in watched.book.alerts()] == ["siblings"]
+
+
 def test_what_was_refused_ends_no_alert() -> None:
     watched = assessor({engine(): Known(lately=None, raised="silent")})
     watched.book.step([below(engine())], NOW)

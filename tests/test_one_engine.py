@@ -46,3 +46,23 @@ def test_one_engine_of_eight_is_told_apart_through_its_restart(kind: type[Story]
     assert story.fired() == {NAME}  # well again, not yet proved
     hours(story, 4)
     assert story.fired() == set()
+
+
+@pytest.mark.parametrize("kind", [Story, RestartingStory])
+def test_one_dead_engine_of_eight_is_one_alert_from_its_death_to_after_its_mend(
+    kind: type[Story],
+) -> None:
+    engines = [Engine(name=str(i)) for i in range(8)]
+    story = kind(engines, Profile(method="mtp", depth=7), interval=900.0)
+    fired: set[str] = set()
+    hours(story, 4)
+    for number in range(48):
+        if number == 16:
+            engines[3].restart()
+        for engine in engines:
+            kept = (0.01,) if engine.name == "3" and number < 16 else HEALTHY
+            engine.draft(4500, shares(4500, *kept), requests=60)
+        story.round()
+        fired |= story.fired()
+    assert fired == {"SpecDecodeCollapsed"}
+    assert story.fired() == set()

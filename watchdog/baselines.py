@@ -137,7 +137,7 @@ def _end_alerts(assessor: Assessor, subject: Labels) -> None:
     book = assessor.book
     for alert in (*book.alerts(), *book.pending()):
         if alert.finding.check == CHECK and alert.finding.subject == subject:
-            book.end(alert.finding.identity)
+            book.end(alert.finding.identity, CHECK)
 
 
 def _on_the_wall(outline: Mapping[str, Any], skew: float) -> dict[str, Any]:

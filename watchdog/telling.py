@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from watchdog.domain.finding import Verdict, worst
+from watchdog.domain.finding import FOR_MACHINES, Verdict, worst
 from watchdog.domain.texts import printable
 
 Data = Mapping[str, Any]
@@ -74,7 +74,7 @@ def _numbers(evidence: Data) -> str:
     return ", ".join(
         f"{name} {_number(value)}"
         for name, value in evidence.items()
-        if value not in (None, [], {}, "")
+        if value not in (None, [], {}, "") and name not in FOR_MACHINES
     )
 
 

@@ -125,11 +125,11 @@ def lives(part: float = 1.0) -> Iterator[LifeUnit]:
     """Every life; `part` of the year that each would be, and of a quick slice the first alone."""
     days = round(YEAR * part)
     quick = part < 1
-    held_out = {"idle": range(71, 99), "medium": range(171, 173), "busy": range(271, 272)}
-    choosing = {"idle": range(1, 3), "medium": range(101, 102), "busy": range(201, 202)}
+    held_out = {"idle": range(71, 99), "medium": range(171, 172), "busy": range(271, 272)}
+    choosing = {"idle": range(1, 2)}
     yield from _normal("held out", held_out, days)
     stress = (
-        ("sd .9", {"sd": 0.9}, {"idle": range(63, 72), "medium": range(131, 132)}),
+        ("sd .9", {"sd": 0.9}, {"idle": range(63, 73)}),
         ("odd x4", {"odd_per_year": 24}, {"idle": range(51, 54)}),
     )
     for name, change, by_profile in stress:
@@ -140,9 +140,10 @@ def lives(part: float = 1.0) -> Iterator[LifeUnit]:
         yield LifeUnit("nothing declared", "held out", NORMAL["idle"], seed, days, {})
     for jitter in (0.0, 0.15, 0.4):
         pool = jittered(NORMAL["idle"], 8, jitter)
-        yield LifeUnit(f"8 engines, jitter {jitter:g}", "stress", pool, 40, max(3, days // 6))
-    pool = jittered(NORMAL["medium"], 8, 0.15)
-    yield LifeUnit("8 engines, jitter 0.15", "stress", pool, 40, max(2, days // 24))
+        yield LifeUnit(f"8 engines, jitter {jitter:g}", "stress", pool, 40, max(3, days // 12))
+    if not quick:
+        pool = jittered(NORMAL["idle"], 8, 0.15)
+        yield LifeUnit("8 engines, jitter 0.15", "held out", pool, 41, days)
     yield from _normal("choosing", choosing, days)
 
 
@@ -154,12 +155,12 @@ def _normal(role: str, by_profile: Mapping[str, range], days: int) -> Iterator[L
 
 DEAD: Final[Mapping[str, tuple[Case, Mapping[str, int]]]] = {
     "incident": (Case("incident"), {"idle": 100, "medium": 50, "busy": 40}),
-    "incident, left alone": (Case("incident", left=True), {"idle": 10, "medium": 6, "busy": 4}),
-    "incident, greedy text": (Case("incident_greedy"), {"idle": 40, "medium": 20, "busy": 20}),
-    "zero acceptance": (Case("zero"), {"idle": 40, "medium": 20, "busy": 20}),
-    "mild": (Case("mild"), {"idle": 40, "medium": 20, "busy": 20}),
-    "acceptance length 1.20": (Case("twilight"), {"idle": 20, "medium": 10, "busy": 10}),
-    "drafting stops": (Case("stop"), {"idle": 50, "medium": 20, "busy": 20}),
+    "incident, left alone": (Case("incident", left=True), {"idle": 6, "medium": 3, "busy": 2}),
+    "incident, greedy text": (Case("incident_greedy"), {"idle": 40, "medium": 10, "busy": 10}),
+    "zero acceptance": (Case("zero"), {"idle": 40, "medium": 10, "busy": 10}),
+    "mild": (Case("mild"), {"idle": 40, "medium": 10, "busy": 10}),
+    "acceptance length 1.20": (Case("twilight"), {"idle": 10, "medium": 5, "busy": 5}),
+    "drafting stops": (Case("stop"), {"idle": 50, "medium": 10, "busy": 20}),
 }
 """Kinds that need no baseline, and how many of each befall which profile."""
 
@@ -197,7 +198,7 @@ def faults(part: float = 1.0) -> Iterator[SpliceUnit | HistoryUnit]:
         for seed in seeds[:1] if part < 1 else seeds:
             times = 12 if part == 1 else 1
             yield HistoryUnit(NORMAL[profile], seed, DEGRADED, times)
-    for profile in ("idle", "medium"):
+    for profile in ("idle",):
         pool = jittered(NORMAL[profile], 8, 0.15)
         for name, (case, number) in ENGINE.items():
             yield from _split(name, pool, case, max(1, round(number * part)), 2)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.detection.bound import bounds
+from bench.detection.bound import bounds, drafts_a_year, lorden
 from bench.detection.tally import Rate, Row, joined, median, rate, rules, shipped
 
 Results = Mapping[str, Any]
@@ -55,7 +55,8 @@ class Point(NamedTuple):
 
 def points(results: Results, profile: str, fault: str = "incident") -> list[Point]:
     """Median delay in drafts and false alarms in normal life; ours has the form "" and is last."""
-    normal = [x for x in results["lives"] if (x["name"], x["profile"]) == ("normal", profile)]
+    wanted = ("normal", profile, "held out")
+    normal = [x for x in results["lives"] if (x["name"], x["profile"], x["role"]) == wanted]
     rows = [f for f in results["faults"] if (f["name"], f["profile"]) == (fault, profile)]
     found = []
     for rule in rules(rows):
@@ -155,9 +156,9 @@ def delays(plt: Any, results: Results) -> Any:
                 if row["profile"] == profile and row["n"]:
                     ax.step(*shares(row["delays_drafts"], row["n"]), where="post", color=color,
                             linewidth=1.4, label=name)  # fmt: skip
-        column = 1 if profile == "busy" else 0
         for bound, style in ((known, ":"), (odd, "--")):
-            ax.axvline(bound.drafts[column], color="#888888", linestyle=style, linewidth=1,
+            least = lorden(drafts_a_year(profile), bound.per_draft)
+            ax.axvline(least, color="#888888", linestyle=style, linewidth=1,
                        label=f"bound: healthy is {bound.healthy}")  # fmt: skip
         ax.axvline(4000, color="#CC79A7", linewidth=1, label="aim for 99 %")
         ax.set(title=profile, xscale="log", xlim=(10, 2e4), ylim=(0, 1.02), xlabel="drafts")

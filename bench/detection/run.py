@@ -22,13 +22,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from bench.detection.interruptions import DAY, of_day
 from bench.detection.plan import (
+    HistoryUnit,
     LifeUnit,
     PromqlLifeUnit,
     PromqlSpliceUnit,
+    SpliceUnit,
     Unit,
     everything,
 )
+from bench.detection.streams import Streams
+from bench.detection.tables import reached
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -67,8 +72,12 @@ def main() -> int:
     done = _done(units)
     whole = asked.whole and not asked.only
     to = asked.to or (ROOT / "bench/detection/results.json" if whole else _folder() / "slice.json")
-    to.write_text(json.dumps(results(done), indent=1) + "\n", encoding="utf-8")
-    print(f"written: {to}", file=sys.stderr)
+    told = {**results(done), "units": {"done": len(done), "planned": len(units)}}
+    to.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(reached(told))
+    _say(f"written: {to}, of {len(done)} of {len(units)} units of work" + (
+        "" if whole else "; this is a slice: its figures are too few to be those of the page"
+    ))  # fmt: skip
     return 0
 
 
@@ -138,12 +147,25 @@ def results(done: Iterable[tuple[Unit, Any]]) -> dict[str, Any]:
                     faults.setdefault((of.name, of.setting.profile, rule), []).append(one)
         else:
             for name, parts in told.items():
-                faults.setdefault((name, unit.setting.profile, SHIPPED), []).extend(parts)
+                row = faults.setdefault((name, unit.setting.profile, SHIPPED), [])
+                row += ({**part, "blind_s": _unread(unit, part)} for part in parts)
     return {
         "commit": _commit(),
         "lives": [_life(*names, parts) for names, parts in lives.items()],
         "faults": [_fault(*names, parts) for names, parts in faults.items() if parts],
     }
+
+
+def _unread(unit: SpliceUnit | HistoryUnit, part: Mapping[str, Any]) -> float:
+    """Seconds of a fault's delay in which no page could be read; none where it was not found."""
+    if not part["found"]:
+        return 0.0
+    streams, interval = Streams(unit.seed), unit.setting.interval
+    begins, found, missed = part["begins"], part["begins"] + part["delay_s"], 0
+    for index in range(int(begins // DAY), int((found - 1) // DAY) + 1):
+        first, last = (max(0, round((at - index * DAY) / interval)) for at in (begins, found))
+        missed += int((~of_day(streams, index, interval).read[first:last]).sum())
+    return missed * interval
 
 
 def _life(
@@ -193,6 +215,7 @@ def _fault(
         "n": len(parts),
         "found": len(found),
         **delays,
+        "blind_s": [part.get("blind_s", 0.0) for part in found],
         "alerts": [len(part["raised"]) for part in parts],
         "raised": _counts(detector for part in parts for detector in part["raised"]),
         "resolve_s": [part["resolve_s"] for part in found],

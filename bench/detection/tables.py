@@ -9,6 +9,7 @@ A page says `<!-- table NAME -->` ... `<!-- end -->`; what stands between is wri
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,11 +18,13 @@ from typing import Any, Final
 
 from bench.detection import assumptions
 from bench.detection.bound import bounds, nearest_mixes
-from bench.detection.goals import A_DAY_JUDGED, CRITICAL, goals
+from bench.detection.goals import CRITICAL, JUDGED, goals
 from bench.detection.tally import (
     Rate,
     Row,
+    delays,
     detectors,
+    endpoint_years,
     found_within,
     grouped,
     joined,
@@ -49,6 +52,8 @@ def number(value: float | None) -> str:
     """As a person reads it: whole from 10 on, with commas."""
     if value is None:
         return NOTHING
+    if math.isinf(value):
+        return "never"
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
 
 
@@ -77,13 +82,20 @@ def _rate(value: float) -> str:
     return "0" if value == 0 else f"{value:.2f}" if value < 10 else f"{value:,.0f}"
 
 
+def run(results: Results) -> str:
+    """Of which state of the program the results are, and whether they are all of them."""
+    units = results.get("units", {})
+    done = f"{units['done']} of {units['planned']}" if units else NOTHING
+    return markdown(["commit", "units of work done"], [[results["commit"] or NOTHING, done]])
+
+
 def lives(results: Results) -> str:
     """What was watched."""
     head = ["life", "profile", "used for", "seeds", "endpoint-years", "CPU s an endpoint-year"]
     return markdown(head, (
         [
-            x["name"], x["profile"], x["role"], _seeds(x["seeds"]), f"{x['years']:.1f}",
-            number(x["seconds"] / x["years"] if x["years"] else None),
+            x["name"], x["profile"], x["role"], _seeds(x["seeds"]), _years([x]),
+            number(x["seconds"] / endpoint_years(x) if x["years"] else None),
         ]
         for x in results["lives"]
     ))  # fmt: skip
@@ -109,12 +121,14 @@ def false_alarms(results: Results) -> str:
 
 
 def _years(rows: Iterable[Row]) -> str:
-    return f"{sum(row['years'] for row in rows):.1f}"
+    years = sum(map(endpoint_years, rows))
+    return f"{years:.1f}" if years >= 1 else f"{years:.2f}"
 
 
 def promql_alarms(results: Results) -> str:
-    """Rules in PromQL against normal life by profile, and the worst stress; ours beneath."""
-    watched = [x for x in results["lives"] if x["engines"] == 1 and rules([x])]
+    """Rules in PromQL against normal life by profile, and stress, not used to choose; ours too."""
+    fresh = [x for x in results["lives"] if x["role"] != "choosing"]
+    watched = [x for x in fresh if x["engines"] == 1 and rules([x])]
     kinds = grouped(watched, lambda x: (x["name"], x["profile"]))
     head = ["rule", *(f"{name}, {profile}" for name, profile in kinds)]
     ours = [
@@ -131,7 +145,7 @@ def found(results: Results) -> str:
     """Faults that need no baseline."""
     rows = [f for f in shipped(results["faults"]) if not _is_degrade(f)]
     head = ["fault", "profile", "faults", "missed", "delay, s", "drafts", "updates", "requests",
-            "alerts each", "resolved after, s"]  # fmt: skip
+            "alerts each", "resolved after, s", "found by"]  # fmt: skip
     return markdown(head, ([f["name"], f["profile"], *_found(f)] for f in rows))
 
 
@@ -142,9 +156,9 @@ def _is_degrade(fault: Row) -> bool:
 def _found(fault: Row) -> list[str]:
     return [
         number(fault["n"]), percent(1 - fault["found"] / fault["n"]),
-        pair(joined([fault], "delays_s")), pair(joined([fault], "delays_drafts")),
-        pair(joined([fault], "delays_updates")), pair(joined([fault], "delays_requests")),
-        _alerts(fault), _resolved(fault),
+        pair(delays(fault, "delays_s")), pair(delays(fault, "delays_drafts")),
+        pair(delays(fault, "delays_updates")), pair(delays(fault, "delays_requests")),
+        _alerts(fault), _resolved(fault), _by(fault),
     ]  # fmt: skip
 
 
@@ -186,7 +200,7 @@ def _cell(rows: Sequence[Row]) -> str:
     if not rows:
         return NOTHING
     (fault,) = rows
-    told = [number(median(fault["delays_s"])), number(median(fault["delays_drafts"])),
+    told = [*(number(median(delays(fault, f"delays_{of}"))) for of in ("s", "drafts")),
             _alerts(fault)]  # fmt: skip
     missed = 1 - fault["found"] / fault["n"]
     return "; ".join(told) + (f" ({percent(missed)} missed)" if missed else "")
@@ -202,13 +216,13 @@ def _code(detector: str) -> str:
 
 def degraded(results: Results) -> str:
     """Faults that are held against what was learned, or against the siblings."""
-    head = ["fault", "profile", "faults", "within 1 day", "3 days", "7 days",
+    head = ["fault", "profile", "faults", "within 25 h", "3 days", "7 days",
             "hours, median / p99", "found by"]  # fmt: skip
     return markdown(head, (
         [
             f["name"], f["profile"], number(f["n"]),
-            *(percent(found_within(f, seconds)) for seconds in (A_DAY_JUDGED, 3 * DAY, 7 * DAY)),
-            pair(joined([f], "delays_s"), 3600), _by(f),
+            *(percent(found_within(f, seconds)) for seconds in (JUDGED, 3 * DAY, 7 * DAY)),
+            pair(delays(f, "delays_s"), 3600), _by(f),
         ]
         for f in shipped(results["faults"]) if _is_degrade(f)
     ))  # fmt: skip
@@ -229,6 +243,12 @@ def reached(results: Results) -> str:
     return markdown(
         ["goal", "aim", "seen", ""], ([g.what, g.aim, g.seen, words[g.met]] for g in goals(results))
     )
+
+
+def missed(results: Results) -> str:
+    """What was not reached, and what is known of why."""
+    rows = [[g.what, g.seen, g.why or "not known"] for g in goals(results) if g.met is False]
+    return markdown(["not met", "seen", "why"], rows or [["none", NOTHING, NOTHING]])
 
 
 def limit(_: Results) -> str:
@@ -265,6 +285,8 @@ def assumed(_: Results) -> str:
 
 TABLES: Final[Mapping[str, Callable[[Results], str]]] = {
     "goals": reached,
+    "missed": missed,
+    "run": run,
     "lives": lives,
     "false-alarms": false_alarms,
     "found": found,

@@ -74,13 +74,18 @@ class Rate(NamedTuple):
 
 
 def rate(lives: Iterable[Row], detector: str | Iterable[str]) -> Rate:
-    """Alerts of these detectors in these lives together."""
+    """Alerts of these detectors in these lives together. A pool of engines is one endpoint."""
     names = {detector} if isinstance(detector, str) else set(detector)
     events, years = 0, 0.0
     for life in lives:
-        years += life["years"]
+        years += endpoint_years(life)
         events += sum(life["alarms"][n]["episodes"] for n in names & set(life["alarms"]))
     return Rate(int(events), years)
+
+
+def endpoint_years(life: Row) -> float:
+    """How long an endpoint was watched; results count the years of each of its engines."""
+    return float(life["years"]) / int(life["engines"])
 
 
 def is_promql(detector: str) -> bool:
@@ -117,6 +122,11 @@ def shipped(faults: Iterable[Row], *names: str) -> list[Row]:
 def found_within(fault: Row, seconds: float) -> float:
     """Share of all faults of the row that were found by then."""
     return sum(delay <= seconds for delay in fault["delays_s"]) / fault["n"] if fault["n"] else 0.0
+
+
+def delays(fault: Row, key: str) -> list[float]:
+    """Every fault's delay; one that was not found has an endless one."""
+    return [*fault[key], *[math.inf] * (fault["n"] - fault["found"])]
 
 
 def joined(rows: Sequence[Row], key: str) -> list[float]:

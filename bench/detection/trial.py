@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
-from math import ceil
+from math import ceil, inf
 from typing import Any, Final, NamedTuple
 
 from bench.detection.faults import Fault
@@ -23,6 +23,7 @@ from watchdog.domain.alert import Change, State
 from watchdog.domain.assess import Assessor
 from watchdog.domain.finding import Finding
 from watchdog.domain.memory import recall, rows_of
+from watchdog.domain.sample import Reading
 from watchdog.settings import Settings
 
 DAY: Final = 86_400.0
@@ -115,10 +116,13 @@ class Trial:
     life: Life
     expect: Mapping[str, Any] = field(default_factory=lambda: DECLARED)
     episodes: list[Episode] = field(default_factory=list)
+    every: bool = False  # judge every round, also those that cannot say anything new
 
     def __post_init__(self) -> None:
         self.assessor = watcher(self.life.setting, self.expect)
         self._feed = Feed(self.life.setting, START)
+        self._last: Reading | None = None
+        self._until = -inf  # until when the page of `_last` needs no judging
         self._dawn = -1, self._feed  # the day that was begun last, and the feed as it was then
         self.at = 0.0
 
@@ -129,7 +133,7 @@ class Trial:
         It may be left at any round. The next while then begins at the time that was yielded, and
         has the same faults but for what is later than that.
         """
-        assess, interval = self.assessor.assess, self.life.setting.interval
+        assess, interval = self._assess, self.life.setting.interval
         for index in range(int(begin // DAY), ceil(end / DAY)):
             if self._dawn[0] != index:
                 self._dawn = index, copy(self._feed)
@@ -137,11 +141,29 @@ class Trial:
             first, last = (round((at - index * DAY) / interval) for at in (begin, end))
             rounds = self._feed.readings(made(self.life, index, faults))
             for now, readings in islice(rounds, max(0, first), max(0, last)):
-                changes = assess(readings, now).changes
+                changes = assess(readings, now)
                 self.at = now - START
                 if changes:
                     self._hear(changes, self.at)
                 yield self.at
+
+    def _assess(self, readings: list[Reading], now: float) -> Sequence[Change]:
+        """
+        Judge a round, if it can say anything new.
+
+        It cannot where the page is the very same as the last one, no alert stands, and the checks
+        say that time alone changes nothing yet. Most rounds of an idle endpoint are such.
+        """
+        again = readings[0] is self._last
+        watch = self.assessor.watches[TARGET]
+        if again and now < self._until:
+            watch.history.read_again(now)
+            return ()
+        changes = self.assessor.assess(readings, now).changes
+        self._last, self._until = readings[0], -inf
+        if again and not self.every and not self.assessor.book.everything():
+            self._until = watch.alike_until()
+        return changes
 
     def to_end(self, begin: float, end: float, faults: Sequence[Fault] = ()) -> None:
         """Judge every round of a while."""

@@ -16,6 +16,7 @@ from watchdog.domain import series as s
 from watchdog.domain.baseline import BLOCK, DAY
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
+from watchdog.domain.sample import labels
 
 HEALTHY = (0.8, 0.6, 0.45, 0.35, 0.28, 0.22, 0.17)
 """Acceptance length 3.87."""
@@ -34,12 +35,13 @@ class Engine:
 
     def __init__(self, check: BaselineCheck = CHECK) -> None:
         self.check, self.now = check, 100 * DAY
-        self.state, self.found = check.step(None, window(seconds=None), self.now)
+        first = replace(window(seconds=None), reset=False)
+        self.state, self.found = check.step(None, first, self.now)
 
     def blocks(
         self, count: int, positions: Sequence[float] = HEALTHY, *, requests: float = 40.0,
         tokens: float = 23_000.0, updates: float | None = None,
-        doubts: dict[str, Verdict] | None = None, prompt: float = 100.0,
+        doubts: dict[str, Verdict] | None = None, prompt: float = 100.0, depth: int = 7,
     ) -> Finding:  # fmt: skip
         """Let three hours go by so many times, a window each; the tokens stay the same."""
         drafts = tokens / (1 + sum(positions))
@@ -47,7 +49,7 @@ class Engine:
             self.now += BLOCK
             seen = window(
                 drafts, [drafts * p for p in positions], requests=requests, seconds=BLOCK,
-                updates=updates,
+                updates=updates, depth=depth,
             )  # fmt: skip
             grown = {**seen.grown, s.PROMPT_TOKENS: prompt * requests}
             seen = replace(seen, grown=grown, doubts=doubts or {})
@@ -194,6 +196,46 @@ def test_hours_that_another_check_found_wrong_are_told_by_it_and_weigh_nothing()
             assert engine.bad == ""
 
 
+def test_where_only_hours_that_are_in_doubt_are_known_it_says_so() -> None:
+    engine = learned()
+    found = engine.days(2, scaled(0.3), doubts={"SpecDecodeCollapsed": Verdict.CRITICAL})
+    assert "0 requests in 24 h, without the hours that another" in found.argument.summary
+    assert "evidence_age_seconds" not in found.argument.evidence
+
+
+@pytest.mark.parametrize("before", [HEALTHY, scaled(0.6)], ids=["healthy", "raised"])
+def test_drafts_after_days_of_silence_are_no_silence(before: Sequence[float]) -> None:
+    engine = learned()
+    engine.blocks(9, before)
+    engine.now += 5 * DAY
+    said = engine.blocks(1, before).argument
+    assert "no draft for" not in said.summary
+    assert "evidence is" not in said.summary
+    assert "over the last 24 h the length" not in said.summary
+    assert said.evidence["length_72h"] is None
+
+
+def test_what_was_told_and_is_well_again_is_not_told_again_by_the_72_hours() -> None:
+    """A day and a half far too low, then not quite as ever: the 72 h are low until it is past."""
+    engine = learned()
+    engine.blocks(17, scaled(0.6))
+    assert engine.bad == "silent"
+    engine.blocks(8, scaled(0.85))
+    for _ in range(30):
+        engine.blocks(1, scaled(0.85))
+        assert engine.bad == ""
+
+
+def test_what_stands_for_long_says_what_it_is_by_now() -> None:
+    engine = learned()
+    while not engine.bad:
+        engine.blocks(1, scaled(0.6))
+    assert "over the last 24 h the length" not in engine.finding.argument.summary
+    found = engine.blocks(10, scaled(0.75))
+    assert engine.bad == "silent"
+    assert "over the last 24 h the length is 2.90, 75 % of the usual" in found.argument.summary
+
+
 def test_a_slow_step_is_no_doubt_about_the_drafter() -> None:
     engine = learned()
     engine.blocks(9, scaled(0.6), doubts={"ServingStepsSlow": Verdict.WARNING})
@@ -254,6 +296,7 @@ def test_silence_never_resolves() -> None:
     engine.blocks(1, tokens=0.0, requests=0.0)
     assert engine.bad == "silent"
     assert "the evidence is 5" in engine.finding.argument.summary
+    assert "over the last 24 h the length" not in engine.finding.argument.summary
 
 
 # The restart rule
@@ -307,6 +350,57 @@ def test_a_restart_waits_three_days_for_60_requests(requests: float, judged: boo
     assert engine.state.restarted_at is None
 
 
+def test_a_restart_that_waited_says_for_how_long() -> None:
+    engine = learned()
+    engine.restart()
+    engine.blocks(15, scaled(0.8), requests=4)
+    assert "in its first 45.0 h, 80 %" in engine.finding.argument.summary
+
+
+def test_a_collapse_from_a_restart_on_is_told_once_and_not_once_more_when_it_is_mended() -> None:
+    engine = learned()
+    engine.restart()
+    engine.blocks(10, scaled(0.27), doubts={"SpecDecodeCollapsed": Verdict.CRITICAL})
+    assert engine.bad == ""
+    engine.restart()
+    for _ in range(12):
+        engine.blocks(1)
+        assert engine.bad == ""
+
+
+def test_an_engine_that_was_away_comes_back_as_after_a_restart() -> None:
+    """Away for so long that the history does not know it any more: it is not told of a reset."""
+    engine = learned()
+    engine.now += BLOCK
+    engine._step(replace(window(seconds=None), reset=False))
+    engine.blocks(8, scaled(0.8))
+    assert engine.bad == "restart"
+
+
+@pytest.mark.parametrize(("earlier", "judged"), [(3, True), (4, False)])
+def test_a_restart_among_many_is_no_moment_to_judge_by(earlier: int, judged: bool) -> None:
+    """Four in 28 days are judged, a fifth is not: one day in thirty is that low by itself."""
+    engine = learned(12)
+    for _ in range(earlier):
+        engine.restart()
+        engine.blocks(9)
+    engine.restart()
+    engine.blocks(9, scaled(0.8))
+    assert engine.bad == ("restart" if judged else "")
+
+
+def test_restarts_of_a_month_ago_count_no_more() -> None:
+    engine = learned(12)
+    for _ in range(6):
+        engine.restart()
+        engine.blocks(2)
+    engine.days(28)
+    engine.restart()
+    engine.blocks(9, scaled(0.8))
+    assert engine.bad == "restart"
+    assert len(engine.state.restarts) <= 5
+
+
 def test_a_restart_resolves_half_way_back() -> None:
     """Half-way between 0.85 and 1 is 0.925."""
     for share, rule in ((0.91, "restart"), (0.94, "")):
@@ -354,6 +448,31 @@ def test_shape_resolves_half_way_back(loss: float, back: bool) -> None:
     assert engine.bad == ("" if back else "shape")
 
 
+def test_another_depth_is_no_worse_depth() -> None:
+    """Drafts of seven and of four tokens in the same 24 hours: a mean of both is of neither."""
+    engine = learned()
+    engine.restart()
+    for _ in range(24):
+        engine.blocks(1, HEALTHY[:4], depth=4)
+        assert engine.bad in ("", "restart")
+    assert engine.state.recent.depth == 4
+
+
+def test_deeper_positions_that_died_altogether_are_no_way_back() -> None:
+    engine = learned()
+    engine.blocks(9, deeper(0.2))
+    engine.blocks(16, HEALTHY[:1])
+    assert engine.bad == "shape"
+
+
+def test_a_drafter_of_one_token_has_no_deeper_positions() -> None:
+    engine = learned()
+    engine.blocks(9, deeper(0.2))
+    engine.restart()
+    engine.blocks(17, HEALTHY[:1], depth=1)
+    assert engine.bad == "silent"  # which speaks of a mean, and that is far shorter now
+
+
 # What the operator says
 
 
@@ -370,6 +489,25 @@ def test_accepting_makes_the_present_length_the_usual_one() -> None:
     assert engine.bad == ""
 
 
+def test_hours_of_a_dead_drafter_are_no_part_of_what_is_accepted() -> None:
+    engine = learned()
+    engine.blocks(4, scaled(0.3), doubts={"SpecDecodeCollapsed": Verdict.CRITICAL})
+    engine.blocks(4, scaled(0.9))
+    state = CHECK.accept(engine.state, engine.now)
+    assert state.baseline.length == pytest.approx(0.9 * LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [(0.5, "(accepted by an operator 12.0 h ago)"), (3, "ago, and 2 days since)"),
+     (40, "(28 days)")],
+)  # fmt: skip
+def test_what_was_accepted_is_not_called_days_that_were_learned(days: float, said: str) -> None:
+    engine = learned()
+    engine.state = CHECK.accept(engine.state, engine.now)
+    assert said in engine.days(days).argument.summary
+
+
 @pytest.mark.parametrize(
     ("positions", "requests", "why"),
     [([0.08], 40.0, "a dead drafter"), (HEALTHY, 5.0, "requests in the last 24 h")],
@@ -381,6 +519,21 @@ def test_too_little_or_a_dead_drafter_is_not_accepted(
     engine.blocks(9, positions, requests=requests)
     with pytest.raises(ValueError, match=why):
         CHECK.accept(engine.state, engine.now)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("0", "accept t --engine 0`"), ("0; reboot", "accept t`"), (None, "accept t`")],
+)
+def test_the_command_that_accepts_is_of_the_engine_that_is_low(
+    name: str | None, command: str
+) -> None:
+    engine = learned()
+    engine.blocks(9, scaled(0.6))
+    about = labels(target="t", **({"engine": name} if name else {}))
+    still = Window(about, engine.now, 15.0, levels=window().levels, profile=window().profile)
+    [found] = CHECK.step(engine.state, still, engine.now)[1]
+    assert found.argument.next_step.endswith(command)
 
 
 def test_a_reset_forgets_all_and_learns_anew() -> None:
@@ -398,6 +551,19 @@ def test_speculation_that_is_switched_off_ends_a_warning() -> None:
     state, [found] = CHECK.step(engine.state, off, engine.now)
     assert (state.raised, found.verdict, found.conclusive) == ("", Verdict.OK, True)
     assert state.baseline.days
+    again = CHECK.step(state, off, engine.now)  # the alert lingers, and ends on what is said
+    assert (again[0], [f.verdict for f in again[1]]) == (state, [Verdict.OK])
+
+
+def test_a_method_that_has_no_usual_length_ends_a_warning() -> None:
+    engine = learned()
+    engine.blocks(9, scaled(0.5))
+    for _ in range(2):
+        engine._step(window(10, [1], profile=replace(window().profile, method="ngram")))
+        assert (engine.finding.verdict, engine.finding.conclusive) == (Verdict.OK, True)
+        assert "method ngram has no usual" in engine.finding.argument.summary
+    assert "speculative decoding is off" not in engine.blocks(1).argument.summary
+    assert not engine.state.over
 
 
 # What it says of the traffic

@@ -89,3 +89,25 @@ def test_a_new_life_forgets_the_recent_drafts_and_keeps_the_warning() -> None:
     low, _ = told(0.0, every=15, until=15, drafts=100_000)
     _, found = DeclaredLength().step(low, window(seconds=None, profile=DECLARED), 30.0)
     assert found[0].verdict is Verdict.WARNING
+
+
+@pytest.mark.parametrize(
+    ("drafts", "requests"), [(1, 1), (400, 0.1)], ids=["too few drafts", "too few requests"]
+)
+def test_a_day_of_too_little_evidence_decides_nothing(drafts: float, requests: float) -> None:
+    """One short request of hard text in an idle day is no drafter."""
+    _, found = told(0.17, every=86_400 / 20, until=92_000, drafts=drafts, requests=requests)
+    assert found.verdict is Verdict.OK
+
+
+def test_what_a_dead_drafter_did_is_told_once_and_not_by_this_again() -> None:
+    """Nor is the day in which it was dead low when it is healed: that day begins anew."""
+    check = DeclaredLength()
+    state, _ = told(0.3, every=300, until=92_000)
+    for share, until, doubts in ((0.01, 180_000, {"SpecDecodeCollapsed": Verdict.CRITICAL}),
+                                 (0.3, 380_000, {})):  # fmt: skip
+        for at in range(92_000 if doubts else 180_000, until, 300):
+            seen = window(1000, [1000 * share] * 7, requests=3.0, seconds=300, profile=DECLARED)
+            seen.doubts = doubts
+            state, found = check.step(state, seen, float(at))
+            assert found[0].verdict is Verdict.OK

@@ -123,3 +123,18 @@ def test_cut_pages_neither_hide_a_stall_nor_resolve_it() -> None:
     first = next(i for i, names in enumerate(seen) if "ServingStalled" in names)
     assert first <= 10
     assert all("ServingStalled" in names for names in seen[first:])
+
+
+def test_a_day_of_death_is_not_told_again_by_the_declared_length_when_it_is_healed() -> None:
+    engine = Engine()
+    story = Story([engine], Profile(method="eagle3", acceptance_length=3.4), interval=900.0)
+    fired: set[str] = set()
+    for round_ in range(400):
+        if round_ == 200:
+            restarted(engine, story)
+        share = 0.01 if 100 <= round_ < 200 else 0.8
+        engine.draft(4500, shares(4500, *(share**i for i in range(1, 8))), requests=60)
+        story.round()
+        fired |= story.fired()
+    assert fired == {DEAD}
+    assert story.verdict("SpecDecodeDegraded") == "OK"

@@ -160,6 +160,22 @@ def test_an_engine_ceased_to_draft_after_its_last_draft() -> None:
     assert "restarted 150 s ago" in first_suspect(story, "SpecDecodeNotDrafting")
 
 
+def test_an_engine_without_the_series_ceased_to_draft_before_it_was_first_seen_so() -> None:
+    """However long that lasts: what changes later is not near it."""
+    story = Story([Engine()], CLAIMS)
+    live(story, 50, HEALTHY)
+    story.engines[0].depth = 0
+    restart(story)
+    for _ in range(100):
+        story.engines[0].decode(1, requests=1)
+        story.round()
+    restart(story)
+    for _ in range(50):
+        story.round()
+    assert onset(story, "SpecDecodeNotDrafting") == [152 * 15, 151 * 15]
+    assert "restarted 38 min ago" in first_suspect(story, "SpecDecodeNotDrafting")
+
+
 @pytest.mark.parametrize("alertname", [COLLAPSED, DEGRADED])
 def test_what_changed_is_known_after_every_round_even_if_the_process_ends(alertname: str) -> None:
     told = []

@@ -161,6 +161,26 @@ def test_drafts_of_one_request_count_for_less(icc: float) -> None:
     assert "e3" in fleet.thin
 
 
+def test_padded_first_steps_are_no_drafts() -> None:
+    """Ten requests, and ten drafts beyond the decode updates."""
+    fleet = Fleet()
+    for _ in range(2):
+        fleet.round(*(part(name, 3.0, 1020.0, MTP, updates=1010.0) for name in "ab"))
+    evidence = fleet.found["a"].argument.evidence
+    assert evidence["effective_drafts"] == pytest.approx(1010)
+    assert evidence["acceptance_length"] == pytest.approx(1 + 2 * 1020 / 1010)
+
+
+def test_prefix_hits_are_told_of_both_sides() -> None:
+    fleet = Fleet()
+    for _ in range(2):
+        parts = [part("a", 2.0, MANY, MTP), part("b", 3.0, MANY, MTP)]
+        for seen, hits in zip(parts, (10.0, 90.0), strict=True):
+            seen.grown = {**seen.grown, s.PREFIX_QUERIES: 100.0, s.PREFIX_HITS: hits}
+        fleet.round(*parts)
+    assert fleet.found["a"].argument.evidence["traffic"]["prefix_hit_ratio"] == [0.9, 0.1]  # type: ignore[index]
+
+
 def test_it_looks_back_only_as_far_as_both_sides_need() -> None:
     """Good hours before do not hide the last three; 350 drafts an hour need three."""
     fleet = Fleet()
@@ -294,6 +314,14 @@ def test_an_engine_that_does_not_draft_is_not_judged_and_hides_nobody() -> None:
     assert "made no draft" in fleet.found["silent"].argument.summary
 
 
+def test_an_engine_without_speculation_keeps_nobody_from_being_compared() -> None:
+    fleet = Fleet()
+    for _ in range(3):
+        off = part("off", 1.0, 0.0, MTP, depth=0, updates=MANY)
+        fleet.round(off, part("a", 3.0, MANY, MTP), part("b", 3.0, MANY, MTP))
+    assert fleet.thin == ["off"]
+
+
 def test_a_target_without_speculation_is_not_spoken_of() -> None:
     fleet = Fleet()
     for _ in range(2):
@@ -377,6 +405,45 @@ def test_a_restart_keeps_the_warning_and_begins_its_sums_anew() -> None:
     assert fleet.low == []
 
 
+def test_what_a_dead_drafter_did_is_no_evidence_neither_then_nor_when_it_is_healed() -> None:
+    """Another check tells of it: no second alert about the same hours."""
+    fleet = Fleet()
+    fleet.hours(eight(e3=1.1))
+    assert fleet.low == ["e3"]  # it died slowly: not known to be dead yet
+    for _ in range(3):
+        parts = [part(name, at, MANY, MTP) for name, at in eight(e3=1.1).items()]
+        parts[3].doubted = {"SpecDecodeCollapsed": Verdict.CRITICAL}
+        fleet.round(*parts)
+        assert (fleet.low, fleet.thin) == ([], ["e3"])
+    assert fleet.found["e0"].argument.evidence["others"] == 6
+    fleet.hours(eight(), hours=1)
+    assert (fleet.low, fleet.thin) == ([], ["e3"])
+    assert "made no draft lately that can be compared" in fleet.found["e3"].argument.summary
+    fleet.hours(eight(), hours=1)
+    assert (fleet.low, fleet.thin) == ([], [])
+
+
+def test_a_warning_of_an_engine_that_began_anew_ends_too_where_it_is_dead() -> None:
+    fleet = Fleet()
+    fleet.hours(eight(e3=1.1))
+    fleet.again(*(part(n, 3.0, 0.0, MTP, seconds=None if n == "e3" else HOUR) for n in eight()))
+    assert fleet.low == ["e3"]
+    parts = [part(name, 3.0, MANY, MTP) for name in eight()]
+    parts[3].doubted = {"SpecDecodeCollapsed": Verdict.CRITICAL}
+    fleet.again(*parts)
+    assert fleet.low == []
+
+
+def test_what_is_in_doubt_for_another_reason_is_compared() -> None:
+    fleet = Fleet()
+    for _ in range(2):
+        parts = [part(name, at, MANY, MTP) for name, at in eight(e3=2.0).items()]
+        leaning = {"SpecDecodeCollapsed": Verdict.UNKNOWN, "SpecDecodeCliff": Verdict.WARNING}
+        parts[3].doubted = leaning
+        fleet.round(*parts)
+    assert fleet.low == ["e3"]
+
+
 def test_what_a_former_life_did_is_no_evidence() -> None:
     """Two thirds of what is needed, a restart, and as much again."""
     fleet = Fleet()
@@ -414,6 +481,16 @@ def test_engines_come_and_go() -> None:
     assert fleet.found["a"].value == pytest.approx(3.0)
     fleet.hours({"c": 3.0}, hours=30)
     assert (fleet.found, fleet.state) == ({}, None)
+
+
+def test_engines_come_and_go_beside_one_of_another_model() -> None:
+    fleet = Fleet()
+    alone = part("z", 1.1, MANY, MTP, model="other")
+    named = {"a": 3.0, "b": 3.0, "c": 2.0}
+    for there in ("abc", "abc", "ac", "bc", "abc"):
+        fleet.round(alone, *(part(name, named[name], MANY, MTP) for name in there))
+        assert set(fleet.found) == set(there)
+    assert fleet.low == ["c"]
 
 
 def test_a_page_that_could_not_be_read_changes_nothing() -> None:
@@ -512,7 +589,7 @@ def test_too_little_evidence_says_how_much_there_is() -> None:
     fleet.hours({"a": 3.0, "b": 3.0}, hours=3, drafts=100.0)
     assert fleet.found["a"].argument.summary == (
         "t engine a: too little to compare it with the others: 200 of 1000 effective drafts in "
-        "24.0 h, 200 of the other engine"
+        "at most 24 h, 200 of the other engine"
     )
 
 

@@ -96,6 +96,18 @@ def test_requests_without_a_spread_have_the_likelihood_of_their_coins():
     assert ratio == pytest.approx(chances(seen, *ill) - chances(seen, *well))
 
 
+def test_requests_of_several_kinds_have_the_likelihood_of_each_by_its_share():
+    seen = bound.requests(bound.healthy(bound.known_mix()), 200, 1)
+    kinds = [("prose", 0.3), ("file_edit", 0.7)]
+    parts = [
+        math.log(share) + bound.likelihood(bound.healthy(bound.only(name)), seen)
+        for name, share in kinds
+    ]
+    both = sum(share * bound.only(name) for name, share in kinds)
+    told = bound.likelihood(bound.healthy(both), seen)
+    assert told == pytest.approx(np.logaddexp(*parts))
+
+
 def test_requests_of_a_healthy_drafter_say_nothing_against_it():
     well = bound.healthy(bound.known_mix())
     assert bound.of_requests(well, well, count=50) == 0

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.detection import run
 from bench.detection.cases import Case
+from bench.detection.interruptions import of_day
 from bench.detection.life import Setting
 from bench.detection.plan import LifeUnit, PromqlLifeUnit, PromqlSpliceUnit, SpliceUnit, everything
 from bench.detection.run import results
+from bench.detection.streams import Streams
 
 LIVES = [unit for unit in everything() if isinstance(unit, LifeUnit)]
 
@@ -55,8 +59,9 @@ def test_a_unit_that_is_done_is_not_done_again(tmp_path: Path):
 
 
 def told(delay: float, **more: Any) -> dict[str, Any]:
-    return {"found": True, "rule": "A", "raised": ["A"], "resolve_s": 75.0, "delay_s": delay,
-            "delay_drafts": 1.0, "delay_updates": 2.0, "delay_requests": 3.0, **more}  # fmt: skip
+    return {"begins": 0.0, "found": True, "rule": "A", "raised": ["A"], "resolve_s": 75.0,
+            "delay_s": delay, "delay_drafts": 1.0, "delay_updates": 2.0, "delay_requests": 3.0,
+            **more}  # fmt: skip
 
 
 MISSED = {"found": False, "rule": "", "raised": [], "resolve_s": None}
@@ -74,6 +79,21 @@ def test_units_of_one_kind_are_one_row_and_rules_in_promql_are_beside_it():
     assert (ours["alerts"], ours["raised"]) == ([1, 2, 0], {"A": 2, "B": 1})
     assert (ours["detector"], ours["rule"]) == ("shipped checks", "A")
     assert (theirs["detector"], theirs["delays_s"]) == ("1 + rate", [600.0])
+
+
+def test_the_seconds_of_a_delay_in_which_no_page_could_be_read_are_told_beside_it():
+    unit = SpliceUnit("x", Setting("idle"), Case("zero"), 0, 1, seed=4)
+    streams = Streams(unit.seed)
+    day = next(i for i in range(365) if (~of_day(streams, i, 15.0).read).sum() > 100)
+    unread = np.flatnonzero(~of_day(streams, day, 15.0).read)
+    gap = int(unread[np.flatnonzero(np.diff(unread, n=50) == 0)[0]]) + 5
+    after = (day * 86_400.0 + 15 * gap, 600.0)
+    whole = (day * 86_400.0, 2 * 86_400.0)
+    [row] = results([(unit, {"x": [
+        told(seconds, begins=begins) for begins, seconds in (after, whole)
+    ] + [MISSED]})])["faults"]  # fmt: skip
+    tomorrow = (~of_day(streams, day + 1, 15.0).read).sum()
+    assert row["blind_s"] == [600.0, 15.0 * (unread.size + tomorrow)]
 
 
 def test_lives_of_one_kind_are_one_row_with_the_alarms_of_all_detectors():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -133,15 +134,28 @@ def test_delays_of_a_dead_drafter_on_both_sides_of_their_limit(key, words, limit
 
 
 def test_the_slowest_kind_on_the_slowest_profile_counts():
-    slow = fault("zero acceptance", "medium", delays_drafts=[2500.0] * 9)
+    slow = fault("zero acceptance", "medium", n=9, delays_drafts=[2500.0] * 9)
     assert seen(reached([fault(), slow]), "dead drafter: drafts, median") is False
+
+
+def saturated(*seconds: float, each: float = 117.0, **told):
+    many = {"delays_updates": [each * s for s in seconds], "delays_s": list(seconds)}
+    return fault(profile="busy", n=len(seconds), **many, **told)
 
 
 @pytest.mark.parametrize(("seconds", "met"), [(45.0, True), (60.0, False)])
 def test_a_saturated_endpoint_has_three_scrapes(seconds, met):
-    row = fault(profile="busy", delays_s=[seconds] * 5)
+    row = saturated(15.0, seconds)
     assert seen(reached([row]), "dead drafter: saturated") is met
     assert seen(reached([row | {"profile": "idle"}]), "dead drafter: saturated") is None
+
+
+def test_a_night_of_a_busy_endpoint_is_not_saturated_and_a_gap_has_no_scrapes():
+    night = saturated(60.0, 90.0, each=99.0)
+    assert seen(reached([night]), "dead drafter: saturated") is None
+    for unread, met in ((555.0, True), (540.0, False)):
+        row = saturated(600.0, blind_s=[unread])
+        assert seen(reached([row]), "dead drafter: saturated") is met
 
 
 def test_one_missed_fault_is_too_many():
@@ -149,9 +163,36 @@ def test_one_missed_fault_is_too_many():
     assert seen(reached([fault(missed=1)]), "dead drafter: missed") is False
 
 
+def test_a_dead_drafter_that_only_a_warning_told_is_missed():
+    row = fault(n=10, rules={"SpecDecodeCollapsed": 9, "SpecDecodeCliff": 1})
+    assert seen(reached([row]), "dead drafter: missed") is False
+    stopped = fault("drafting stops", rules={"SpecDecodeNotDrafting": 100})
+    assert seen(reached([stopped]), "drafting stops: missed") is True
+
+
 def test_one_second_alert_is_too_many():
     assert seen(reached([fault()]), "dead drafter: alerts") is True
     assert seen(reached([fault(alerts=[1, 2, 1])]), "dead drafter: alerts") is False
+
+
+@pytest.mark.parametrize("name", ["incident, left alone", "incident of a day, baseline known"])
+def test_so_it_is_where_the_fault_is_left_alone(name):
+    assert seen(reached([fault(name)]), "dead and left alone: alerts") is True
+    assert seen(reached([fault(name, alerts=[1, 2])]), "dead and left alone: alerts") is False
+
+
+@pytest.mark.parametrize(("seconds", "met"), [(60.0, True), (59.0, False)])
+def test_an_alert_that_went_before_the_repair_was_not_resolved_on_evidence(seconds, met):
+    for name in ("incident", "incident, left alone"):
+        row = fault(name, resolve_s=[900.0, seconds])
+        assert seen(reached([row]), "resolved without a repair") is met
+
+
+def test_what_was_never_found_is_in_the_p99():
+    rows = [fault(missed=2)]
+    assert seen(reached(rows), "dead drafter: drafts, p99") is False
+    assert seen(reached(rows), "dead drafter: drafts, median") is True
+    assert seen(reached([fault(missed=1)]), "dead drafter: drafts, p99") is True
 
 
 def test_one_alert_that_stays_after_the_repair_is_too_many():
@@ -170,6 +211,23 @@ def test_a_30_percent_degrade_is_found_by_95_of_100(share, met):
     delays = [6.9 * g.DAY] * share + [7.1 * g.DAY] * (100 - share)
     row = fault("degrade 30 %", delays_s=delays)
     assert seen(reached([row]), "degrade 30 %: found") is met
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "met"),
+    [
+        ("deep 30 %", 24.0, True),
+        ("deep 30 %", 24.01, False),
+        ("degrade 30 % at a restart", 25.0, True),
+        ("degrade 30 % at a restart", 25.01, False),
+        ("one engine of 8: degrade 30 %", 168.0, True),
+        ("one engine of 8: degrade 30 %", 168.01, False),
+    ],
+)
+def test_a_degrade_has_to_be_found_by_its_time(name, hours, met):
+    row = fault(name, delays_s=[3600 * hours] * 100)
+    words = "one engine of 8, worse" if "engine" in name else f"{name}: found"
+    assert seen(reached([row]), words) is met
 
 
 def test_each_profile_has_to_find_enough():
@@ -205,6 +263,21 @@ def test_a_warning_may_come_once_a_year_on_each_profile(alarms, met):
     assert seen(reached(lives=rows), "SpecDecodeDegraded/silent") is met
 
 
+def test_where_requests_differ_more_no_profile_hides_another():
+    rows = [life("sd .9", years=9.0), life("sd .9", "medium", years=1.0, SpecDecodeCollapsed=2)]
+    assert seen(reached(lives=rows[:1]), "differ twice") is True
+    assert seen(reached(lives=rows), "differ twice") is False
+
+
+@pytest.mark.parametrize(
+    ("engine_years", "alarms", "met"), [(8, 1, True), (8, 2, False), (2, 1, None), (2, 2, False)]
+)
+def test_warnings_among_siblings_are_counted_by_the_pool_and_need_a_year(engine_years, alarms, met):
+    pool = life("8 engines", years=engine_years, engines=8, SpecDecodeDegraded_siblings=alarms)
+    assert seen(reached(lives=[pool]), "siblings") is met
+    assert seen(reached(lives=[pool | {"jitter": 0.4}]), "siblings") is None
+
+
 def test_gaps_and_restarts_that_are_told_are_no_false_alarms():
     goals = reached(lives=[life(ServingDown=500, WatchdogBlind=500, ServingRestarting=5)])
     assert not any(goal.met is False for goal in goals)
@@ -217,8 +290,13 @@ def test_a_year_has_to_be_judged_in_two_minutes(seconds, met):
 
 @pytest.mark.parametrize(("updates", "met"), [(800.0, True), (801.0, False)])
 def test_no_drafts_are_told_within_800_updates(updates, met):
-    row = fault("drafting stops", delays_updates=[updates] * 3)
+    row = fault("drafting stops", n=3, delays_updates=[updates] * 3)
     assert seen(reached([row]), "drafting stops: idle") is met
+
+
+def test_a_saturated_endpoint_has_one_scrape_to_tell_that_nothing_is_drafted():
+    rows = [saturated(*s, name="drafting stops") for s in ((15.0, 15.0), (15.0, 30.0))]
+    assert [seen(reached([row]), "stops: saturated") for row in rows] == [True, False]
 
 
 # Tables
@@ -265,10 +343,60 @@ def test_rules_in_promql_stand_by_form_and_limit_with_ours_beneath():
     assert rows[1][1].startswith("900: 30 (<")
 
 
+def test_lives_that_were_used_for_choosing_are_not_held_against_rules_in_promql():
+    chosen = life(role="choosing", years=5.0, SpecDecodeCollapsed=7, **{L12: 70})
+    more = {**FULL, "lives": [*FULL["lives"], chosen]}
+    assert t.promql_alarms(more) == t.promql_alarms(FULL)
+    assert p.points(more, "idle") == p.points(FULL, "idle") != []
+
+
 def test_a_fault_is_told_with_its_delays_and_what_was_missed():
     (row,) = [r for r in columns(t.found(FULL)) if r[0] == "incident"]
     assert row == ["incident", "idle", "100", "0 %", "15 / 15", "1,500 / 1,500", "300 / 300",
-                   "4 / 4", "1.00", "60 / 60"]  # fmt: skip
+                   "4 / 4", "1.00", "60 / 60", "SpecDecodeCollapsed 100"]  # fmt: skip
+
+
+def test_a_fault_that_was_never_found_has_an_endless_delay():
+    rows = [fault(n=5, missed=1), fault("mild", n=4, missed=3),
+            fault("degrade 10 %", n=10, missed=6)]  # fmt: skip
+    told = {r[0]: r for r in columns(t.found({**FULL, "faults": rows}))}
+    assert told["incident"][3:5] == ["20 %", "15 / never"]
+    assert told["mild"][3:5] == ["75 %", "never / never"]
+    (row,) = columns(t.degraded({**FULL, "faults": rows}))[2:]
+    assert row[-2] == "never / never"
+    _, _, ours = columns(
+        t.promql_found({**FULL, "faults": [*rows[1:2], rows[1] | {"detector": L12}]})
+    )[:3]
+    assert ours[2] == "never; never; 1.00 (75 % missed)"
+
+
+def test_what_is_missed_is_told_with_what_is_known_of_it():
+    late = fault(n=4, delays_drafts=[9000.0, 100.0, 8000.0, 8500.0], blind_s=[600.0, 0, 0, 15.0])
+    head, _, *rows = columns(t.missed({"lives": [], "faults": [late]}))
+    assert head == ["not met", "seen", "why"]
+    told = {row[0]: row[1:] for row in rows}
+    assert told["dead drafter: drafts, p99"] == [
+        "9,000",
+        "incident, idle: 3 of 4 faults took more than 4,000, "
+        "1 fell into a gap of the scrapes, where nobody could know; "
+        "outside of gaps the figure is 8,500",
+    ]
+    assert columns(t.missed({"lives": [], "faults": [fault()]}))[2:] == [["none", "-", "-"]]
+
+
+def test_a_page_tells_of_what_it_is_and_whether_that_is_all():
+    row = {"commit": "abc1234", "units": {"done": 12, "planned": 186}}
+    assert columns(t.run(row))[2:] == [["abc1234", "12 of 186"]]
+    assert columns(t.run({"commit": ""}))[2:] == [["-", "-"]]
+
+
+def test_a_pool_of_engines_is_one_endpoint():
+    pool = life("8 engines, jitter 0.15", role="stress", years=2.0, engines=8, A=1)
+    assert rate([pool], "A") == (1, 0.25)
+    [row] = columns(t.lives({"lives": [pool], "faults": []}))[2:]
+    assert row[-2:] == ["0.25", "400"]
+    head, *_ = columns(t.false_alarms({"lives": [pool], "faults": []}))
+    assert head[1] == "8 engines, jitter 0.15, stress: 0.25 y"
 
 
 def test_alerts_of_one_fault_by_a_rule_in_promql_stand_beside_ours():
@@ -286,7 +414,7 @@ def test_a_degrade_is_told_with_the_rule_that_found_it():
 def test_repairs_that_did_not_resolve_are_counted_beside_those_that_did():
     row = fault(resolve_s=[60.0, None, 90.0, None])
     (told,) = [r for r in columns(t.found({**FULL, "faults": [row]})) if r[0] == "incident"]
-    assert told[-1] == "75 / 90, 2 not"
+    assert told[-2] == "75 / 90, 2 not"
 
 
 # Pictures
@@ -308,6 +436,12 @@ def test_each_form_of_a_rule_has_its_own_mark(rule, form):
 
 def test_a_share_rises_with_each_fault_found_and_never_to_one_if_one_is_missed():
     assert p.shares([3.0, 1.0], of=4) == ([0.0, 1.0, 3.0], [0.0, 0.25, 0.5])
+
+
+def test_the_page_in_the_docs_has_every_table_once():
+    page = (Path(__file__).parents[2] / "docs/detection.md").read_text(encoding="utf-8")
+    assert sorted(m["name"] for m in t.MARKED.finditer(page)) == sorted(t.TABLES)
+    assert page.count("<!-- table") == len(t.TABLES)
 
 
 def test_a_page_is_refreshed_between_its_markers_and_nowhere_else():

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.detection.cases import Case, alarms, befall, live
+from bench.detection.cases import Case, _is_of, alarms, befall, live
 from bench.detection.faults import Fault
 from bench.detection.life import Life, Setting
-from bench.detection.trial import DAY, RESTART, Episode, Trial, made
+from bench.detection.trial import DAY, RESTART, Episode, Trial, made, watcher
 
 NOON = 3.5 * DAY
 WATCHED = 3600.0
@@ -98,6 +98,27 @@ def test_healthy_days_raise_no_alarm_about_the_drafter(setting, days):
     assert told["years"] == days / 365
 
 
+def test_years_are_those_of_each_engine():
+    told = live(Setting("idle", engines=2, interval=300.0), 7, 1)
+    assert told["years"] == 2 / 365
+
+
+@pytest.mark.parametrize(
+    ("detector", "engine", "of_three", "of_all"),
+    [
+        (COLLAPSED, "3", True, True),
+        (COLLAPSED, "2", False, True),
+        ("ServingDown", "3", False, False),
+    ],
+)
+def test_a_fault_is_found_by_an_alert_about_drafts_of_its_own_engine(
+    detector, engine, of_three, of_all
+):
+    episode = Episode(detector, engine, 0.0)
+    assert _is_of(episode, Case("incident", engine=3)) is of_three
+    assert _is_of(episode, Case("incident")) is of_all
+
+
 def test_a_fault_that_is_left_alone_is_one_alert_for_as_long_as_it_lasts():
     told = befallen(Setting("idle"), Case("incident", limit=DAY / 2, left=True), NOON, WATCHED)
     assert told["raised"] == [COLLAPSED]
@@ -152,6 +173,13 @@ def test_a_restart_over_midnight_ends_on_the_next_day():
         assert after.down.sum() == up
 
 
+@pytest.mark.parametrize("interval", [15.0, 60.0])
+def test_readings_lie_so_far_apart_as_the_daemon_takes_for_a_gap(interval):
+    assessor = watcher(Setting("idle", interval=interval))
+    gaps = {watch.history.gap_after for watch in assessor.watches.values()}
+    assert gaps == {2.5 * interval}
+
+
 def test_alarms_are_counted_by_who_raised_them_and_last_to_the_end():
     episodes = [
         Episode("A/silent", "0", 10, 25),
@@ -163,3 +191,27 @@ def test_alarms_are_counted_by_who_raised_them_and_last_to_the_end():
         "A/silent": {"episodes": 2, "seconds": 55},
         "A/shape": {"episodes": 1, "seconds": 10},
     }
+
+
+@pytest.mark.parametrize("kind", ["incident", "stop"])
+def test_rounds_that_can_say_nothing_new_may_be_left_out(kind):
+    """The same alerts at the same rounds, and the checks know the same at the end."""
+    told, asked = (Trial(Life(Setting("idle"), 950, 60), every=every) for every in (False, True))
+    judged = [0, 0]
+    for i, trial in enumerate((told, asked)):
+        assess = trial.assessor.assess
+
+        def counted(readings, now, i=i, assess=assess):
+            judged[i] += 1
+            return assess(readings, now)
+
+        trial.assessor.assess = counted
+        trial.to_end(20 * DAY, 23 * DAY, Case(kind).faults(21.4 * DAY, 21.9 * DAY))
+    assert told.episodes == asked.episodes
+    assert len(told.episodes) > 0
+    assert judged[0] < 0.6 * judged[1]
+    kept = [trial.assessor.watches["sim"].states for trial in (told, asked)]
+    for states in kept:
+        for of_subject in states.values():
+            of_subject.pop("serving", None)  # when it answered last: each round that was judged
+    assert kept[0] == kept[1]

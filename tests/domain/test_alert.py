@@ -225,3 +225,19 @@ def test_the_check_that_raised_an_alert_ends_it(raiser: str, other: str, state: 
         for now in (15, 80):
             book.step([said_by("one", other), said_by("two", raiser)][::order], now)
         assert book.alerts()[0].state.value == state
+
+
+@pytest.mark.parametrize(
+    ("void", "other", "goes_on"),
+    [("two", BAD, True), ("two", OK, False), ("two", THIN, False), ("", BAD, False)],
+)
+def test_an_alert_whose_ground_is_gone_ends_unless_another_check_finds_it_bad(
+    void: str, other: str, goes_on: bool
+) -> None:
+    """Ended and raised anew in the next round: a resolve that is not true, and another page."""
+    book = AlertBook()
+    book.step([said_by("one", BAD), said_by("two", BAD)][::-1], 0)
+    book.end(book.alerts()[0].finding.identity, void)
+    changes = book.step([said_by("one", other), said_by("two", THIN)], 15)
+    assert [c.alert.state for c in changes] == ([] if goes_on else [State.RESOLVED])
+    assert book.step([said_by("one", OK), said_by("two", THIN)], 30) == []  # it is asked once

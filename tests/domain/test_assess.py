@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import pytest
+
 from tests.restarting import fresh, restarted
 from tests.telling_stories import TARGET, Engine, Story, shares
 from watchdog.domain.assess import Assessor
@@ -164,6 +166,22 @@ def test_what_was_learned_of_a_model_is_known_when_it_comes_back() -> None:
     watch = story.assessor.watches[TARGET]
     assert len(watch.states[first.subject]["baseline"].baseline.days) == 3
     assert watch.shelf.keys() == set()
+
+
+@pytest.mark.parametrize("others", [12, 1])
+def test_what_was_learned_of_many_engines_is_known_when_all_come_back(others: int) -> None:
+    engines = [Engine(name=str(i)) for i in range(12)]
+    story = Story(engines)
+    for engine in engines:
+        engine.draft(90, shares(90, *[0.6] * 7))
+    story.round()
+    story.engines = [Engine(name=f"other {i}") for i in range(others)]
+    for _ in range(3):
+        story.round(3000)
+    story.assessor = restarted(story.assessor, story.now)
+    story.round()
+    shelf = story.assessor.watches[TARGET].shelf
+    assert shelf.keys() == {engine.subject for engine in engines}
 
 
 def test_a_page_with_many_names_does_not_fill_the_memory() -> None:

@@ -82,6 +82,27 @@ def test_a_quiet_round_leaves_the_state_as_it_is_and_costs_next_to_nothing() -> 
     assert seconds / 1000 < 20e-6  # about 0.7 us where nothing else runs
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_links_that_are_as_before_leave_the_state_as_it_is_for_next_to_nothing(
+    known: bool,
+) -> None:
+    target = Target()
+    if known:
+        target.links = link(Verdict.OK)
+        target.round()
+    for verdicts in ([Verdict.OK], [Verdict.UNKNOWN], [], [Verdict.OK, Verdict.UNKNOWN]):
+        for conclusive in (False, True):
+            target.links = [f for v in verdicts for f in link(v, conclusive=conclusive)] * 20
+            target.round()
+            state, window, links = target.state, target.window, target.links
+            target.round()
+            assert target.state is state
+            seconds = min(
+                timeit.repeat(lambda: noted(state, window, links, None), number=100, repeat=20)  # noqa: B023
+            )
+            assert seconds / 100 < 60e-6  # about 10 us for forty; each noted anew costs 300
+
+
 def test_a_process_that_starts_anew_is_one_restart_and_not_one_an_engine() -> None:
     target = Target(engines=3)
     target.start, target.drafts = 2.0, dict.fromkeys(target.names, 0.0)
@@ -148,6 +169,20 @@ def test_a_version_that_is_not_told_for_a_while_is_no_change_and_known_as_unread
     target.round()
     target.facts = {**facts, "version": "0.28.0"}
     assert target.round() == ["version 0.27.1 -> 0.28.0"]
+
+
+def test_a_version_that_changed_while_it_was_not_told_is_as_old_as_what_was_told_last() -> None:
+    """Nobody knows that it was the old one meanwhile."""
+    target = Target()
+    for _ in range(100):
+        target.round()
+    told = target.now
+    target.facts = {"format": "text"}
+    for _ in range(10):
+        target.round()
+    target.facts = {"format": "text", "version": "0.28.0"}
+    assert target.round() == ["version 0.27.1 -> 0.28.0"]
+    assert target.last.after == told - c.ASKED_EVERY
 
 
 def test_another_checkpoint_under_the_same_name_is_another_model() -> None:
@@ -224,6 +259,60 @@ def test_a_link_that_turns_bad_and_good_again_is_noted_and_one_that_is_not_judge
     assert "link" not in dict(target.state.lost)
 
 
+def test_a_link_that_turned_bad_while_it_was_not_judged_may_have_done_so_since() -> None:
+    target = Target()
+    target.links = link(Verdict.OK)
+    target.round()
+    judged = target.now
+    target.links = link(Verdict.UNKNOWN)
+    for _ in range(10):
+        target.round()
+    target.links = link(Verdict.WARNING)
+    assert target.round() == ["GpuLinkDegraded of slot 05 began"]
+    assert target.last.after == judged
+
+
+@pytest.mark.parametrize(("declared", "read"), [(True, True), (False, False)])
+def test_links_are_read_where_a_declared_one_is_judged_whatever_else_is(
+    declared: bool, read: bool
+) -> None:
+    target = Target()
+    errors = link(Verdict.OK, "GpuLinkErrors")
+    target.links = [*errors, *link(Verdict.OK, conclusive=declared), *errors]
+    target.round()
+    assert ("link" in dict(target.state.since)) is read
+
+
+def test_one_link_that_is_not_known_is_not_made_known_by_another() -> None:
+    target = Target()
+    other = [Finding("GpuLinkDegraded", labels(slot="06"), Verdict.OK, lambda: Argument("said"))]
+    target.links = [*link(Verdict.OK), *other]
+    target.round()
+    judged = target.now
+    target.links = [*link(Verdict.UNKNOWN), *other]
+    target.round()
+    state = target.state
+    target.round()
+    assert target.state is state
+    assert dict(state.lost) == {"link": judged}
+    target.links = [*link(Verdict.OK), *other]
+    target.round()
+    assert target.state.lost == ()
+
+
+def test_links_of_which_nothing_is_said_any_more_are_not_read() -> None:
+    target = Target()
+    target.links = link(Verdict.OK)
+    target.round()
+    judged = target.now
+    target.links = ()
+    target.round()
+    state = target.state
+    assert dict(state.lost) == {"link": judged}
+    target.round()
+    assert target.state is state
+
+
 def test_a_link_that_was_bad_when_first_seen_is_no_change() -> None:
     target = Target()
     target.links = link(Verdict.WARNING)
@@ -271,7 +360,19 @@ def test_events_are_kept_for_35_days_and_64_at_most_of_all_kinds() -> None:
 @pytest.mark.parametrize("depth", [-1, s.MOST_POSITIONS + 1])
 def test_what_cannot_have_been_kept_is_refused(depth: int) -> None:
     with pytest.raises(ValueError, match="deeper"):
-        c.whole(Changes(depths=(("0", depth),)))
-    assert c.whole(Changes(depths=(("0", 7),))) == Changes(depths=(("0", 7),))
+        c.whole(Changes(depths=(("0", 7), ("1", depth))))
+    most = (c.Event(1.0, 0.0, "gap", "x"),) * c.MOST
+    kept = Changes(depths=(("0", 0), ("1", s.MOST_POSITIONS)), events=most)
+    assert c.whole(kept) is kept
     with pytest.raises(ValueError, match="more events"):
         c.whole(Changes(events=(c.Event(1.0, 0.0, "gap", "x"),) * (c.MOST + 1)))
+
+
+def test_nothing_is_known_of_a_kind_before_what_was_forgotten_of_it() -> None:
+    """Else a restart of which there were too many would be told as "no restart"."""
+    target = Target()
+    watched = dict(target.state.since)
+    for at in range(c.MOST + 2):
+        target.start = 2.0 + at
+        target.round()
+    assert dict(target.state.since) == {**watched, "restart": target.state.events[0].at - 60.0}

@@ -9,6 +9,7 @@ import pytest
 from watchdog.domain.changes import DEPTH, RESTART, Changes, Event
 from watchdog.domain.diagnosis import BEHIND, diagnose
 from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.profile import PREFIX_AWARE
 from watchdog.domain.sample import labels
 
 
@@ -88,11 +89,85 @@ def test_siblings_are_engines_of_the_same_model_and_target_with_evidence() -> No
     assert said.ruled_out == ("own",)
 
 
+@pytest.mark.parametrize(("healthy", "said"), [(3, False), (4, True)])
+def test_a_few_engines_that_are_not_low_rule_no_traffic_out(healthy: int, said: bool) -> None:
+    """All may have the same odd traffic, and only some of them be judged by now."""
+    low = [finding("SpecDecodeDegraded", Verdict.WARNING, engine=str(i)) for i in range(4)]
+    others = [finding("SpecDecodeDegraded", engine=str(4 + i)) for i in range(healthy)]
+    told = " ".join(diagnose([*low, *others])[0].argument.ruled_out)
+    assert ("the traffic and the launch" in told) is said
+
+
+def test_where_the_router_chooses_by_prompt_other_engines_rule_no_traffic_out() -> None:
+    low = finding("SpecDecodeDegraded", Verdict.WARNING)
+    other = finding("SpecDecodeDegraded", engine="1")
+    told = diagnose([low, other], routing=PREFIX_AWARE)[0].argument.ruled_out
+    assert told == ("own", "the launch: 1 other engine(s) have 3.5 to 3.5 tokens")
+
+
 def test_slow_steps_are_told_that_the_drafter_is_fine() -> None:
     slow = finding("ServingStepsSlow", Verdict.WARNING, check="step_time")
     drafter = finding("SpecDecodeCollapsed", check="acceptance_length")
     said = diagnose([slow, drafter])[0].argument
     assert "the drafter: says SpecDecodeCollapsed 0" in said.ruled_out
+
+
+def test_a_low_length_is_not_told_that_the_drafter_is_alive() -> None:
+    low = finding("SpecDecodeDegraded", Verdict.WARNING, check="declared_length")
+    drafter = finding("SpecDecodeCollapsed", check="acceptance_length")
+    assert diagnose([low, drafter])[0].argument.ruled_out == ("own",)
+
+
+def slot(
+    verdict: Verdict, alertname: str = "GpuLinkDegraded", at: str = "05", *,
+    conclusive: bool = True, **evidence: object,
+) -> Finding:  # fmt: skip
+    """A finding about the link of one GPU."""
+    said = Argument(f"says {alertname} {at}", evidence=evidence)
+    return Finding(alertname, labels(slot=at), verdict, lambda: said, conclusive)
+
+
+def stamped(verdict: Verdict, *links: Finding) -> Argument:
+    """What a figure says that was measured on these links."""
+    measured = finding("SpecDecodeDegraded", verdict, check="declared_length")
+    return diagnose([measured], links)[0].argument
+
+
+WELL = (slot(Verdict.OK), slot(Verdict.OK, "GpuLinkErrors", window={}))
+BAD_LINK = slot(Verdict.WARNING, at="06")
+
+
+def test_a_bad_figure_on_a_bad_link_has_the_link_for_its_first_suspect() -> None:
+    said = stamped(Verdict.WARNING, *WELL, BAD_LINK)
+    assert said.suspects[0] == "GpuLinkDegraded stands too: says GpuLinkDegraded 06"
+    assert "measured on a degraded link: 06" in said.summary
+    assert said.ruled_out == ("own",)
+    well = stamped(Verdict.OK, *WELL, BAD_LINK)
+    assert (well.suspects, well.ruled_out) == ((), ("own",))
+    assert "measured on a degraded link: 06" in well.summary
+
+
+def test_links_as_declared_are_ruled_out_of_a_bad_figure_alone() -> None:
+    said = stamped(Verdict.WARNING, *WELL)
+    line = "GPU links: measured on 1 GPU link(s) as declared; no link errors counted in this window"
+    assert said.ruled_out == ("own", line)
+    assert stamped(Verdict.OK, *WELL).ruled_out == ("own",)
+    assert stamped(Verdict.OK, *WELL).evidence["links"] == line.removeprefix("GPU links: ")
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ((slot(Verdict.CRITICAL, "GpuMissing"),), "measured with a GPU missing: 05"),
+        ((slot(Verdict.CRITICAL, "GpuMissing"), BAD_LINK), "measured on a degraded link: 05, 06"),
+        ((*WELL, slot(Verdict.OK, conclusive=False)), "measured on GPU links that are not judged"),
+        ((*WELL, slot(Verdict.UNKNOWN)), "measured on GPU links that are not judged"),
+        ((*WELL, slot(Verdict.OK, "GpuLinkErrors")), "link errors are not counted by all"),
+        ((*WELL, slot(Verdict.OK, "GpuMissing")), "no link errors counted"),
+    ],
+)
+def test_what_a_figure_is_stamped_with(links: tuple[Finding, ...], said: str) -> None:
+    assert said in str(stamped(Verdict.OK, *links).evidence["links"])
 
 
 def test_a_second_bad_thing_is_a_suspect_and_never_of_itself() -> None:

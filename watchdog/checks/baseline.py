@@ -27,6 +27,7 @@ from watchdog.domain.baseline import (
     BLOCKS_A_DAY,
     DAY,
     MOST_BLOCKS,
+    MOST_DAYS,
     NO_BLOCK,
     Baseline,
     Block,
@@ -52,13 +53,16 @@ class State(NamedTuple):
 
     `recent` is the sum of the 24 h before the open block. `restarted_at` is a restart that was not
     judged yet, `since` the sum after it. `raised` names the rule that found it low, `limit` what
-    it undercut, `told` the sum that did, `onset` between which times it fell.
+    it undercut, `told` the sum that did, `onset` between which times it fell. `over`: a warning
+    was taken back, since there is nothing to judge any more. `well_from` is the first block of
+    those that showed it well again.
     """
 
     baseline: Baseline = Baseline()
     blocks: tuple[Block, ...] = ()
     open: Block = NO_BLOCK
     recent: Block = NO_BLOCK
+    restarts: tuple[float, ...] = ()  # of the last 28 days
     restarted_at: float | None = None
     since: Block = NO_BLOCK
     raised: str = ""
@@ -67,6 +71,8 @@ class State(NamedTuple):
     told: Block = NO_BLOCK
     onset: tuple[float, float] = (0.0, 0.0)
     skipped: str = ""  # why the last day was not learned
+    over: bool = False
+    well_from: int = 0
 
     @property
     def recent_until(self) -> float:
@@ -86,6 +92,7 @@ class BaselineCheck:
     restart: float = 0.85
     shape: float = 0.12
     spreads: float = 5.0
+    most_restarts: float = 4.0
     min_days: float = 7.0
     min_requests: float = 60.0
     least_learned: float = 1.15
@@ -94,14 +101,11 @@ class BaselineCheck:
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine; silent until it has drafted."""
         state = state or State()
-        if window.profile.drafts_sometimes:
-            return state, []
-        if window.speculation_off:
-            off = Finding(NAME, window.subject, Verdict.OK, partial(w.off, window))
-            return _cleared(state), [off] if state.raised else []
+        if window.profile.drafts_sometimes or window.speculation_off:
+            return self._without(state, window)
         if window.seconds is None:
-            if window.reset:
-                state = state._replace(restarted_at=now, since=NO_BLOCK)
+            if window.reset or state.open.drafts:  # one that was away comes back in a new life
+                state = self._restarted(state, now)
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window, now)
         return state, [self._judge(state, window, now)] if state.open.drafts else []
@@ -109,6 +113,20 @@ class BaselineCheck:
     def alike_until(self, state: State) -> float:
         """Until when a still window leaves state and verdict: until the evidence is too old."""
         return state.recent_until + DAY if state.recent.drafts else math.inf
+
+    def _restarted(self, state: State, now: float) -> State:
+        """Begin to gather what is judged once; remember some more restarts than may be."""
+        lately = [at for at in (*state.restarts, now) if now - at <= MOST_DAYS * DAY]
+        kept = tuple(lately[-int(self.most_restarts) - 1 :])
+        return state._replace(restarts=kept, restarted_at=now, since=NO_BLOCK)
+
+    def _without(self, state: State, window: Window) -> tuple[State, list[Finding]]:
+        """Take a warning back, and say so for as long: an alert ends only on what is said."""
+        if not (state.raised or state.over):
+            return state, []
+        said = words.sometimes if window.profile.drafts_sometimes else w.off
+        over = Finding(NAME, window.subject, Verdict.OK, partial(said, window))
+        return _cleared(state)._replace(over=True), [over]
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode
@@ -120,9 +138,10 @@ class BaselineCheck:
         doubtful = bool(window.doubts) and _in_doubt(window)
         opened = state.open.then(d, window.grown, doubtful=doubtful)
         if state.restarted_at is None:
-            return state._replace(open=opened)
-        since = state.since.then(d, window.grown, doubtful=doubtful)
-        judged = state._replace(open=opened, since=since)
+            return state._replace(open=opened, over=False)
+        # As of blocks: what another check tells is told once, and may be mended meanwhile.
+        since = state.since if doubtful else state.since.then(d, window.grown, doubtful=False)
+        judged = state._replace(open=opened, since=since, over=False)
         due = now - state.restarted_at >= DAY
         return self._after_restart(judged, state.restarted_at, now) if due else judged
 
@@ -132,6 +151,8 @@ class BaselineCheck:
         blocks = (*state.blocks, state.open)
         blocks = tuple(b for b in blocks if b.number >= index - MOST_BLOCKS)
         recent = total(_sound(blocks, index - BLOCKS_A_DAY))
+        if not recent.drafts:
+            recent = NO_BLOCK._replace(number=index - 1)
         state = self._weighed(state._replace(blocks=blocks, recent=recent), index, now)
         day = ended // BLOCKS_A_DAY
         if index // BLOCKS_A_DAY > day:
@@ -150,20 +171,21 @@ class BaselineCheck:
         length = recent.acceptance_length
         if usual is None or length is None or recent.requests < self.min_requests:
             return state
-        shape = deeper(state.baseline.days, recent) or EVEN
+        shape = deeper(state.baseline.days, recent)
         if state.raised:
-            back = shape.loss < state.limit / 2 if state.raised == "shape" else (
-                length > (1 + state.limit) / 2 * usual
-            )  # fmt: skip
-            return _cleared(state) if back else state
+            back = _back(state, shape, length / usual)
+            return _cleared(state)._replace(well_from=index - BLOCKS_A_DAY) if back else state
+        shape = shape or EVEN
         fell = onset(state.blocks, usual)
         if shape.loss > max(self.shape, self.spreads * shape.spread):
             return self._raise(state, "shape", self.shape, recent, fell, now)
         low = self._low(state, index - BLOCKS_A_DAY, self.silent_24h * usual)
         if low is not None:
             return self._raise(state, "silent", self.silent_24h, low, fell, now)
-        low = self._low(state, index - 3 * BLOCKS_A_DAY, self.silent_72h * usual)
-        if low is not None and length <= (1 + self.silent_72h) / 2 * usual:  # it did not come back
+        since = index - 3 * BLOCKS_A_DAY
+        low = self._low(state, since, self.silent_72h * usual)
+        came_back = length > (1 + self.silent_72h) / 2 * usual or since < state.well_from
+        if low is not None and not came_back:
             return self._raise(state, "silent", self.silent_72h, low, fell, now)
         return state
 
@@ -187,6 +209,8 @@ class BaselineCheck:
         usual, length = self.usual(state), state.since.acceptance_length
         judged = state._replace(restarted_at=None)
         if not enough or usual is None or length is None or state.raised:
+            return judged
+        if len(state.restarts) > self.most_restarts:  # then it is no moment of its own
             return judged
         if length >= self.restart * usual:
             return judged
@@ -240,8 +264,9 @@ class BaselineCheck:
     def _case(self, state: State, window: Window, now: float) -> words.Case:
         return words.Case(
             window, now, state.baseline, self.usual(state), state.blocks, state.recent, state.told,
-            state.raised, state.onset, state.limit, 24 if state.limit == self.silent_24h else 72,
-            self._expected(), self.min_days, self.min_requests, state.skipped,
+            state.raised, state.raised_at, state.onset, state.limit,
+            24 if state.limit == self.silent_24h else 72, self._expected(), self.min_days,
+            self.min_requests, state.skipped,
         )  # fmt: skip
 
     def _expected(self) -> str:
@@ -260,9 +285,9 @@ class BaselineCheck:
         """
         blocks = (*state.blocks, state.open)
         since = int(now // BLOCK) - BLOCKS_A_DAY
-        present = total(b for b in blocks if b.number >= since)
+        present = self._present([b for b in blocks if b.number >= since])
         if state.raised:
-            fallen = total(b for b in blocks if b.number * BLOCK >= state.onset[1])
+            fallen = self._present([b for b in blocks if b.number * BLOCK >= state.onset[1]])
             present = fallen if fallen.requests >= self.min_requests else present
         length = present.acceptance_length
         if length is None or present.requests < self.min_requests:
@@ -279,6 +304,11 @@ class BaselineCheck:
         return _cleared(state)._replace(
             baseline=Baseline(days, accepted_at=now), restarted_at=None, skipped=""
         )
+
+    def _present(self, blocks: Sequence[Block]) -> Block:
+        """Add up those that no other check doubts; all where these are too few."""
+        sound = total(_sound(blocks, 0))
+        return sound if sound.requests >= self.min_requests else total(blocks)
 
     def reset(self, state: State, now: float) -> State:
         """Forget all, and learn anew from the next drafts on."""
@@ -314,6 +344,15 @@ def _in_doubt(window: Window) -> bool:
 def _sound(blocks: Sequence[Block], since: int) -> list[Block]:
     """Return the blocks from `since` on that no other check doubts: one fault is told once."""
     return [b for b in blocks if b.number >= since and not b.doubtful]
+
+
+def _back(state: State, shape: Deeper | None, share: float) -> bool:
+    """Whether what is raised is more than half-way back; `share` is that of the usual length."""
+    if state.raised != "shape":
+        return share > (1 + state.limit) / 2
+    if shape is None:  # dead, or of several depths: no evidence. But there may be none deeper.
+        return state.recent.depth in (0, 1)
+    return shape.loss < state.limit / 2
 
 
 def _cleared(state: State) -> State:

@@ -18,6 +18,7 @@ from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
 NAME = "SpecDecodeDegraded"
+DEAD = "SpecDecodeCollapsed"
 HOUR = 3600.0
 HOURS = 24
 
@@ -57,7 +58,10 @@ class DeclaredLength:
         if window.seconds is None:
             state = state._replace(recent=Recent(), life_at=now)
         elif window.decode.real_drafts > 0:
-            state = self._drafted(state, window.decode, declared, now)
+            if window.doubts.get(DEAD) is Verdict.CRITICAL:  # told by it; healed, it begins anew
+                state = State(began=now, life_at=now)
+            else:
+                state = self._drafted(state, window.decode, declared, now)
         return state, [self._judge(state, window, declared, now)]
 
     def alike_until(self, state: State) -> float:
@@ -76,8 +80,8 @@ class DeclaredLength:
     def _low(self, low: str, recent: Decode, day: Decode, declared: float) -> str:
         """Which limit is undercut; resolved only more than half-way back to the declared one."""
         bound, now_length = recent.upper_length(self.bound_z), recent.acceptance_length
-        enough = recent.effective >= self.min_effective and recent.requests >= self.min_requests
-        daily = day.acceptance_length
+        enough = self._enough(recent)
+        daily = day.acceptance_length if self._enough(day) else None
         if enough and bound is not None and bound < self.low_now * declared:
             return "now"
         if not low and daily is not None and daily < self.low_day * declared:
@@ -88,12 +92,13 @@ class DeclaredLength:
             return ""
         return low
 
+    def _enough(self, d: Decode) -> bool:
+        return d.effective >= self.min_effective and d.requests >= self.min_requests
+
     def _judge(self, state: State, window: Window, declared: float, now: float) -> Finding:
         told = state.day if state.low == "day" else state.recent.whole
         seconds = told.seconds if state.low == "day" else now - state.recent.at
-        enough = bool(state.low) or (
-            told.effective >= self.min_effective and told.requests >= self.min_requests
-        )
+        enough = bool(state.low) or self._enough(told)
 
         def argue() -> Argument:
             return self._argue(state, told, seconds, window, declared)

@@ -27,6 +27,7 @@ class State(NamedTuple):
     life: Decode = NOTHING
     stopped_at: float | None = None
     drafted_at: float | None = None  # when it last drafted, or when its watch began
+    off_at: float | None = None  # when the page was first seen without the series, while it is
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,13 @@ class Drafting:
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
         state = state or State(drafted_at=now)
+        off_at = (state.off_at or now) if window.speculation_off else None
         if window.seconds is None:
             state = State(stopped_at=state.stopped_at, drafted_at=state.drafted_at)
         elif window.decode.updates > 0:
             state = self._updated(state, window, now)
+        if state.off_at != off_at:
+            state = state._replace(off_at=off_at)
         if not window.profile.speculation or window.profile.drafts_sometimes:
             return state, []
         return state, [self._judge(state, window, now)]
@@ -77,7 +81,9 @@ class Drafting:
         seldom = not window.profile.learned and _seldom(state.life, self.least_coverage)
         if window.speculation_off:
             return _finding(
-                window, Verdict.CRITICAL, partial(_no_series, window, _onset(state, now))
+                window,
+                Verdict.CRITICAL,
+                partial(_no_series, window, _onset(state, now, state.off_at)),
             )
         proved = state.stopped_at is not None and idle.updates >= self.min_updates
         if state.stopped_at is not None and not idle.seconds:
@@ -96,9 +102,10 @@ class Drafting:
         return _finding(window, OK, partial(_waiting, window, idle, self), conclusive=False)
 
 
-def _onset(state: State, now: float) -> tuple[float, float]:
+def _onset(state: State, now: float, off_at: float | None = None) -> tuple[float, float]:
     """Between which times it ceased to draft."""
-    latest = now if state.stopped_at is None else state.stopped_at
+    seen = [at for at in (state.stopped_at, off_at) if at is not None]
+    latest = min(seen, default=now)
     return latest if state.drafted_at is None else min(state.drafted_at, latest), latest
 
 

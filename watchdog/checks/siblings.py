@@ -22,6 +22,7 @@ from watchdog.domain.sample import Labels
 from watchdog.domain.siblings import NONE, Bar, Look, Pool, Tally
 
 NAME = "SpecDecodeDegraded"
+DEAD = "SpecDecodeCollapsed"
 HOUR = 3600.0
 HOURS = 24
 MOST_ENGINES: Final = 256
@@ -108,13 +109,22 @@ class Siblings:
         return state, [self._found(e, p) for e, p in pairs if not e.alone or e.raised or e.ended]
 
     def _grown(self, state: State, parts: Sequence[Window], now: float) -> State:
-        """Add the windows to the running hour; a new life begins anew, and warns on."""
+        """
+        Add the windows to the running hour; a new life begins anew, and warns on.
+
+        What a dead drafter does is told of it, and by this check neither then nor later.
+        """
         icc, running, engines = self.icc, list(state.running), state.engines
         for i, part in enumerate(parts):
             if part.seconds is None:
                 running[i] = NONE
                 anew = engines[i]._replace(since=now, hours=())
                 engines = (*engines[:i], anew, *engines[i + 1 :])
+            elif part.doubted and part.doubted.get(DEAD) is Verdict.CRITICAL:
+                running[i] = NONE
+                if engines[i].hours or engines[i].look:
+                    dead = engines[i]._replace(hours=(), look=None, raised=None)
+                    engines = (*engines[:i], dead, *engines[i + 1 :])
             elif part.moved:
                 running[i] = running[i].grown(part, icc)
         return State(state.hour, engines, tuple(running))

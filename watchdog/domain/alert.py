@@ -149,7 +149,7 @@ class AlertBook:
         self._alerts: dict[tuple[str, Labels], Alert] = {}
         self._paused: dict[str, float] = {}
         self._closed: set[tuple[str, str | None]] = set()  # what the config no longer asks
-        self._ended: set[tuple[str, Labels]] = set()
+        self._ended: dict[tuple[str, Labels], str] = {}  # and whose word on it is void
 
     def pause(self, target: str, until: float) -> None:
         """Alert nothing about this target until then; `resume` ends it earlier."""
@@ -163,9 +163,9 @@ class AlertBook:
         """End a target's alerts in the next step: all, or those of one name. Nobody asks now."""
         self._closed.add((target, alertname))
 
-    def end(self, identity: tuple[str, Labels]) -> None:
-        """End one alert in the next step."""
-        self._ended.add(identity)
+    def end(self, identity: tuple[str, Labels], check: str = "") -> None:
+        """End one alert in the next step; where only `check` is void, unless another says bad."""
+        self._ended[identity] = check
 
     @property
     def pauses(self) -> Mapping[str, float]:
@@ -198,7 +198,7 @@ class AlertBook:
                 subject, name = old.finding.subject, old.finding.alertname
                 target = dict(subject).get("target", "")
                 closed = {(target, None), (target, name)} & self._closed
-                ended = old.finding.identity in self._ended
+                ended = self._is_ended(old, now)
                 if subject in vanished or closed or ended:
                     self._move((replace(old, seen_at=now), Signal.GONE), old, changes)
             self._closed.clear()
@@ -246,6 +246,11 @@ class AlertBook:
             other = spoken.get(identity)
             spoken[identity] = finding if other is None else _speaker(other, finding, old)
         return list(spoken.values())
+
+    def _is_ended(self, alert: Alert, now: float) -> bool:
+        void = self._ended.get(alert.finding.identity)
+        bad = alert.is_seen(now) and alert.bad_since is not None
+        return void is not None and not (void and bad and alert.finding.check != void)
 
     def _move(self, moved: tuple[Alert, Signal], old: Alert, changes: list[Change]) -> None:
         alert, signal = moved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -34,7 +35,12 @@ WHOLE: Final = frozenset({"target", "host"})
 
 
 MOST_SHELVED: Final = 8
-"""Subjects of one target that are gone and whose learning is kept; the oldest is forgotten."""
+"""
+Subjects of one target that are gone and whose learning is kept; the oldest is forgotten.
+
+As many as went at once, or as there are now, are kept in any case: another model in their place
+for some hours, and back.
+"""
 
 
 class Check(Protocol):
@@ -58,7 +64,8 @@ class Watch:
 
     `here`: the target runs on this host, so the host's GPUs may be its own. `source` is the
     address that it is read from: another one is another server, whatever its name. `shelf` keeps
-    what was learned of subjects that are gone, for the day they come back.
+    what was learned of subjects that are gone, for the day they come back. `doubted` is what was
+    not OK of its engines when their page was read last.
     """
 
     history: History
@@ -69,6 +76,7 @@ class Watch:
     newest: Window | None = None  # of the last round
     changes: Changes = UNWATCHED
     shelf: dict[Labels, dict[str, Any]] = field(default_factory=dict)
+    doubted: dict[Labels, Mapping[str, Verdict]] = field(default_factory=dict)
     _crashed: set[tuple[str, Labels]] = field(default_factory=set)  # checks, and of whom
     _told: dict[Labels, Told] = field(default_factory=dict)  # while nothing moves
     _read_before: float | None = None  # when the page was read before the last round
@@ -80,9 +88,14 @@ class Watch:
         self.newest = whole
         if last is None or last.facts != whole.facts or last.profile is not whole.profile:
             self._told.clear()
+        if self.doubted:
+            for part in whole.parts:
+                part.doubted = self.doubted.get(part.subject, part.doubted)
         findings = self._of(whole, whole, now)
         for part in whole.parts:
             findings += self._of(part, whole, now)
+        if whole.parts:
+            self.doubted = {part.subject: part.doubts for part in whole.parts if part.doubts}
         gone = self.history.gone(now)
         if gone or len(self.states) > len(self.history) + 1:
             self._forget(part.subject for part in whole.parts)
@@ -96,7 +109,7 @@ class Watch:
             self.changes = noted(
                 self.changes, self.newest, links, self._read_before, self.history.gap_after
             )
-        return diagnose(findings, links, self.changes, now)
+        return diagnose(findings, links, self.changes, now, self.history.profile.routing)
 
     def _of(self, window: Window, whole: Window, now: float) -> list[Finding]:
         """Let the checks judge one subject; where nothing moved, what they said may stand."""
@@ -118,6 +131,16 @@ class Watch:
         elif before is not None:
             del self._told[window.subject]
         return found
+
+    def alike_until(self) -> float:
+        """
+        Until when rounds in which nothing moves need no judging: no verdict on the engine changes.
+
+        Minus infinity where one is needed, as for several engines, which are compared.
+        """
+        parts = self.newest.parts if self.newest is not None else ()
+        kept = self._told.get(parts[0].subject) if len(parts) == 1 else None
+        return -math.inf if kept is None else kept.until
 
     def _about(self, *, whole: bool) -> dict[str, Check]:
         return {name: c for name, c in self.checks.items() if (c.about in WHOLE) is whole}
@@ -148,12 +171,14 @@ class Watch:
         """Keep states only of subjects that the history still knows, or that were just judged."""
         known = {*self.history.subjects(), *seen}
         learning = [name for name, check in self.checks.items() if getattr(check, "remembers", 0)]
+        went = 0
         for about in self.states.keys() - known:
             kept = self.states.pop(about)
             learned = {name: kept[name] for name in learning if name in kept}
             if learned:
                 self.shelf[about] = learned
-        while len(self.shelf) > MOST_SHELVED:
+                went += 1
+        while len(self.shelf) > max(MOST_SHELVED, went, len(self.history)):
             del self.shelf[next(iter(self.shelf))]
 
 
@@ -245,7 +270,7 @@ class Assessor:
         """End alerts that stand on a declaration that is gone or another by now."""
         for alert in self._standing() if now.acceptance_length is None else ():
             if alert.finding.check == DECLARED_LENGTH and _is_of(alert.finding, target):
-                self.book.end(alert.finding.identity)
+                self.book.end(alert.finding.identity, DECLARED_LENGTH)
         links = {slot.key: slot.link for slot in now.slots}
         over = {slot.key for slot in was.slots if links.get(slot.key) != slot.link}
         for alert in self._standing():
@@ -265,7 +290,7 @@ class Assessor:
                 was = before.history.profile
                 watch.history, watch.states = before.history, before.states
                 watch.shelf = before.shelf
-                watch.changes = before.changes
+                watch.changes, watch.doubted = before.changes, before.doubted
                 watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)

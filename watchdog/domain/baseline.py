@@ -23,6 +23,9 @@ DAY: Final = BLOCK * BLOCKS_A_DAY
 MOST_BLOCKS: Final = 7 * BLOCKS_A_DAY
 MOST_DAYS: Final = 28
 
+MIXED: Final = -1
+"""The depth of a sum over drafts of several depths: what position 0 explains is not known of it."""
+
 NORMAL: Final = 1.4826
 """Standard deviations of a normal distribution to its median absolute deviation."""
 
@@ -33,7 +36,7 @@ class Block(NamedTuple):
 
     `first` is how many drafts had position 0 accepted. `requests` are those that began. `queries`
     and `hits` are prompt tokens looked up and found in the prefix cache. `depth` is in draft
-    positions. `doubtful`: another check found something wrong in it.
+    positions, or MIXED. `doubtful`: another check found something wrong in it.
     """
 
     number: int = 0
@@ -52,10 +55,10 @@ class Block(NamedTuple):
 
     def then(self, d: Decode, grown: Mapping[str, float], *, doubtful: bool) -> Block:
         """Add a window."""
-        get = grown.get
+        get, depth = grown.get, len(d.accepted_at)
         return Block(
             self.number,
-            max(self.depth, len(d.accepted_at)),
+            _one_depth({self.depth, depth}) if self.drafts else depth,
             self.doubtful or doubtful,
             self.drafts + d.real_drafts,
             self.accepted + d.accepted,
@@ -79,12 +82,16 @@ NO_BLOCK: Final = Block()
 
 
 def total(blocks: Iterable[Block]) -> Block:
-    """Add blocks up: the last one's number, the greatest depth, doubtful where one of them is."""
+    """Add blocks up: the last one's number, their one depth, doubtful where one of them is."""
     several = list(blocks)
     if not several:
         return NO_BLOCK
     numbers, depths, doubts, *counts = zip(*several, strict=True)
-    return Block._make((numbers[-1], max(depths), any(doubts), *map(sum, counts)))
+    return Block._make((numbers[-1], _one_depth(set(depths)), any(doubts), *map(sum, counts)))
+
+
+def _one_depth(depths: set[int]) -> int:
+    return depths.pop() if len(depths) == 1 else MIXED
 
 
 class Day(NamedTuple):
@@ -148,7 +155,8 @@ def deeper(days: Sequence[Day], now: Block) -> Deeper | None:
     are taken for equally likely each, given the one before: c from accepted / first =
     1 + c + c^2 + ... up to the depth. Healthy days have much the same difference of the logits of
     c and of position 0, whatever their mix (and whatever their depth); the median of it says what
-    position 0 explains now. None where nothing can be said: one position only, or none accepted.
+    position 0 explains now. None where nothing can be said: one position only, none accepted, or
+    drafts of several depths.
     """
     offsets = [(_offset(day), day) for day in days]
     known = [(offset, day) for offset, day in offsets if offset is not None]

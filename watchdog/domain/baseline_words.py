@@ -39,7 +39,8 @@ class Case:
     One engine at `now` (timeline seconds) beside its baseline.
 
     `usual` is the length to judge against, None while learning. `recent` sums the last whole 24 h,
-    `told` what the rule `raised` found low against `limit`; it fell between the times of `fell`.
+    `told` what the rule `raised` found low against `limit`, at `raised_at`; it fell between the
+    times of `fell`.
     `expected` puts the limits into words, `hours` is what `told` spans; `skipped` says why the
     last day was not learned.
     """
@@ -52,6 +53,7 @@ class Case:
     recent: Block
     told: Block
     raised: str
+    raised_at: float
     fell: tuple[float, float]
     limit: float
     hours: int
@@ -69,6 +71,12 @@ class Case:
     def age(self) -> float:
         """Seconds since the end of the last whole 24 h."""
         return self.now - (self.recent.number + 1) * BLOCK
+
+    @property
+    def doubted(self) -> bool:
+        """Whether some of these 24 h are left out, since another check found something wrong."""
+        since = self.recent.number - BLOCKS_A_DAY
+        return any(b.doubtful for b in self.blocks if b.number > since)
 
     @property
     def long(self) -> Block:
@@ -120,11 +128,22 @@ def argue(case: Case) -> Argument:
     return _usual(case)
 
 
+def sometimes(window: Window) -> Argument:
+    """Say that its method is one that has no usual length: what was warned of is over."""
+    return Argument(
+        f"{engine_of(window.subject)}: a drafter of method {window.profile.method} has no usual "
+        f"acceptance length: it is that of the text"
+    )
+
+
 def _days(case: Case) -> str:
-    days = len(case.baseline.days)
-    accepted = case.baseline.accepted_at
-    said = f", accepted by an operator {w.span(case.now - accepted)} ago" if accepted else ""
-    return f"{days} days{said}"
+    """Say on what the usual length stands; what an operator accepted stands for some days."""
+    days, accepted = case.baseline.days, case.baseline.accepted_at
+    learned = sum(day.at != accepted for day in days)
+    if accepted is None or learned == len(days):
+        return f"{len(days)} days"
+    said = f"accepted by an operator {w.span(case.now - accepted)} ago"
+    return f"{said}, and {learned} days since" if learned else said
 
 
 def _learning(case: Case) -> Argument:
@@ -140,8 +159,9 @@ def _learning(case: Case) -> Argument:
 
 
 def _thin(case: Case) -> Argument:
+    sound = ", without the hours that another check found wrong" if case.doubted else ""
     seen = f"no draft for {w.span(case.age)}" if case.age > DAY else (
-        f"{w.count(case.recent.requests)} requests in 24 h; {case.min_requests:.0f} decide"
+        f"{w.count(case.recent.requests)} requests in 24 h{sound}; {case.min_requests:.0f} decide"
     )  # fmt: skip
     return Argument(
         f"{case.who}: too little traffic to compare with the usual acceptance length "
@@ -172,10 +192,20 @@ def _bad(case: Case, summary: str, suspects: tuple[str, ...], next_step: str) ->
         suspects = (line, *suspects)
     elif line:
         ruled_out.append(f"{line}: it hardly moved")
-    return Argument(
-        f"{case.who}: {summary}{_age(case)}", case.expected, case.evidence, tuple(ruled_out),
-        suspects, next_step,
-    )  # fmt: skip
+    said = f"{case.who}: {summary}{_now(case)}{_age(case)}"
+    return Argument(said, case.expected, case.evidence, tuple(ruled_out), suspects, next_step)
+
+
+def _now(case: Case) -> str:
+    """Tell what it is by now, once that is not what was found low."""
+    if case.age > DAY or case.recent.requests < case.min_requests:
+        return ""
+    if case.now - case.raised_at < BLOCK:
+        return ""
+    return (
+        f"; over the last 24 h the length is {w.length(case.recent.acceptance_length)}, "
+        f"{_share(case, case.recent)} of the usual"
+    )
 
 
 def _age(case: Case) -> str:
@@ -188,8 +218,12 @@ def _when(case: Case) -> str:
 
 
 def _accept(case: Case) -> str:
-    target = dict(case.window.subject).get("target", "TARGET")
-    return f"if it is the traffic and will stay, run `watchdog baseline accept {target}`"
+    named = dict(case.window.subject)
+    command = f"watchdog baseline accept {named.get('target', 'TARGET')}"
+    engine = named.get("engine", "")
+    if engine.isascii() and engine.isdigit():  # the page's own word; a number is safe in a shell
+        command += f" --engine {engine}"
+    return f"if it is the traffic and will stay, run `{command}`"
 
 
 def _silent(case: Case) -> Argument:
@@ -209,9 +243,10 @@ def _restart(case: Case) -> Argument:
     return _bad(
         case,
         f"since the restart {w.span(case.now - case.fell[0])} ago acceptance is lower: length "
-        f"{w.length(case.told.acceptance_length)} in its first 24 h, {_share(case, case.told)} of "
-        f"the usual {w.length(case.usual)} ({_days(case)}); traffic that changed on the same day "
-        f"looks the same",
+        f"{w.length(case.told.acceptance_length)} in its first "
+        f"{w.span(case.raised_at - case.fell[0])}, {_share(case, case.told)} of the usual "
+        f"{w.length(case.usual)} ({_days(case)}); traffic that changed on the same day looks the "
+        f"same",
         ("what the restart changed: version, flags, quantization, drafter checkpoint, or a compile "
          "cache of an older launch", "other traffic than on the days before"),
         f"compare this launch with the one before the restart (image, flags, drafter, compile "

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import series as s
-from watchdog.domain.finding import Finding, Verdict
+from watchdog.domain.finding import OK, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.sample import Labels
 
@@ -91,7 +92,7 @@ def noted(
     if not window.parts:  # unread: nothing is known to have changed
         return state
     away = read_at is not None and window.ended - read_at > max(AWAY, gap_after)
-    if not away and not links and _as_before(state, window):
+    if not away and _as_before(state, window) and _links_as_before(state, links):
         return state
     return _Round(state, window, window.ended if read_at is None else read_at).step(
         links, away=away
@@ -131,6 +132,29 @@ def _as_before(state: Changes, window: Window) -> bool:
     return len(state.told) == len(FACTS)
 
 
+def _links_as_before(state: Changes, findings: Sequence[Finding]) -> bool:
+    """Whether links are as they were, and are read as they were: most of them always are."""
+    if not findings and not state.links:
+        return True
+    links = [finding for finding in findings if finding.alertname in LINKS]
+    judged, read, unread = dict(state.links), False, not links
+    for finding in links:
+        bad = finding.verdict is not OK
+        if bad and finding.verdict is Verdict.UNKNOWN:
+            unread = True
+        elif bad or finding.conclusive:
+            if judged.get(_link(finding)) is not bad:
+                return False
+            read = read or finding.alertname == LINKS[0]
+    if not links and not judged:
+        return True
+    known = any(kind == LINK for kind, _ in state.since)
+    lost = any(kind == LINK for kind, _ in state.lost)
+    if unread:
+        return lost or not known
+    return (known and not lost) or not read
+
+
 class _Round:
     """One round in which something may have changed."""
 
@@ -147,7 +171,7 @@ class _Round:
         depths, judged = self._depths(), self._links(links)
         events = self.state.events
         if self.events:
-            events = _bounded([*events, *self.events], self.now)
+            events = self._bounded([*events, *self.events])
         told = tuple((name, self.window.facts.get(name)) for name in FACTS)
         new = Changes(facts, start, depths, judged, tuple(self.since.items()),
                       tuple(self.lost.items()), told, events)  # fmt: skip
@@ -157,9 +181,10 @@ class _Round:
         after = self.read_at if after is None else after
         self.events.append(Event(self.now, after, kind, text, engine))
 
-    def _read(self, kind: str) -> None:
+    def _read(self, kind: str) -> float:
+        """Note that a kind is read; return when it was read before."""
         self.since.setdefault(kind, self.now)
-        self.lost.pop(kind, None)
+        return min(self.read_at, self.lost.pop(kind, self.read_at))
 
     def _unread(self, kind: str) -> None:
         if kind in self.since:
@@ -190,10 +215,10 @@ class _Round:
             if new is None:
                 self._unread(kind)
             else:
-                self._read(kind)
+                read_at = self._read(kind)
                 if old is not None and old != new:
-                    first = max(self.since[kind], self.read_at - ASKED_EVERY)
-                    after = self.read_at if anew else min(self.read_at, first)
+                    first = max(self.since[kind], read_at - ASKED_EVERY)
+                    after = read_at if anew else min(read_at, first)
                     self._note(kind, f"{kind} {_shown(old)} -> {_shown(new)}", after=after)
                 known[name] = new
         served = sorted({dict(part.subject).get("model_name", "") for part in self.window.parts})
@@ -228,28 +253,52 @@ class _Round:
         """Note links that became bad, or good again; what is not judged stays as it was."""
         judged = dict(self.state.links)
         links = [f for f in findings if f.alertname in LINKS]
-        for finding in links:
-            bad = finding.verdict in (Verdict.WARNING, Verdict.CRITICAL)
-            if not bad and not (finding.verdict is Verdict.OK and finding.conclusive):
-                continue
-            if finding.alertname == LINKS[0]:
-                self._read(LINK)
-            name = f"{finding.alertname} of slot {dict(finding.subject).get('slot', '?')}"
-            if judged.get(name, bad) is not bad:
-                self._note(LINK, f"{name} {'began' if bad else 'ended'}")
-            judged[name] = bad
+        read_at = min(self.read_at, self.lost.get(LINK, self.read_at))
         if any(f.verdict is Verdict.UNKNOWN for f in links) or (judged and not links):
             self._unread(LINK)
+        elif any(f.alertname == LINKS[0] and _is_judged(f) for f in links):
+            self._read(LINK)
+        for finding in links:
+            if not _is_judged(finding):
+                continue
+            bad, name = _is_bad(finding), _link(finding)
+            if judged.get(name, bad) is not bad:
+                self._note(LINK, f"{name} {'began' if bad else 'ended'}", after=read_at)
+            judged[name] = bad
         return tuple(judged.items())
 
+    def _bounded(self, events: list[Event]) -> tuple[Event, ...]:
+        """
+        Forget what is too old, and of too many the oldest of the kind that there is most of.
 
-def _bounded(events: list[Event], now: float) -> tuple[Event, ...]:
-    """Forget what is too old, and of too many the oldest of the kind that there is most of."""
-    kept = [event for event in events if now - event.at <= KEPT]
-    while len(kept) > MOST:
-        [(most, _)] = Counter(event.kind for event in kept).most_common(1)
-        kept.remove(next(event for event in kept if event.kind == most))
-    return tuple(kept)
+        Of a kind nothing is known before what was forgotten of it.
+        """
+        kept = [event for event in events if self.now - event.at <= KEPT]
+        while len(kept) > MOST:
+            [(most, _)] = Counter(event.kind for event in kept).most_common(1)
+            kept.remove(next(event for event in kept if event.kind == most))
+        for event in events:
+            if event not in kept and event.kind in self.since:
+                self.since[event.kind] = max(self.since[event.kind], event.at)
+        return tuple(kept)
+
+
+def _is_judged(finding: Finding) -> bool:
+    """Whether it says how a link is: bad, or good with a reason."""
+    return _is_bad(finding) or (finding.verdict is OK and finding.conclusive)
+
+
+def _is_bad(finding: Finding) -> bool:
+    return finding.verdict is Verdict.WARNING or finding.verdict is Verdict.CRITICAL
+
+
+def _link(finding: Finding) -> str:
+    return _link_name(finding.alertname, finding.subject)
+
+
+@lru_cache(maxsize=512)
+def _link_name(alertname: str, subject: Labels) -> str:
+    return f"{alertname} of slot {dict(subject).get('slot', '?')}"
 
 
 def _shown(value: Any) -> str:

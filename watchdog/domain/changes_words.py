@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from watchdog.domain import wording as w
@@ -28,6 +28,9 @@ NOUNS: Final[Mapping[str, str]] = {
     LINK: "GPU links",
 }
 """The same kinds as what is read."""
+
+AT_A_RESTART: Final = frozenset({"launch"})
+"""Kinds that change with a restart alone: without one it says nothing that they are not read."""
 
 NEAR: Final = 300.0
 """Seconds around an onset that still count: what is read seldom, or judged after two rounds."""
@@ -113,10 +116,11 @@ def told(changes: Changes, onset: Sequence[float], engine: str, now: float) -> T
     when = _between(now - latest, now - earliest)
     watched = _watched(changes, earliest, latest)
     same = [kind for kind in WORDS if kind in watched and kind not in {e.kind for e in changed}]
-    limits = [*_unread(changes, watched, now), *_gaps(near, now)]
+    implied = AT_A_RESTART if RESTART in same else frozenset[str]()
     if not same and not changed:
-        line = "; ".join((f"a change that was not seen: it began {when}", *limits))
-        return Told(unseen=(line,))
+        line = f"a change that was not seen: it began {when}, and this {_begun(changes, now)}"
+        return Told(unseen=("; ".join((line, *_gaps(near, now))),))
+    limits = [*_unread(changes, watched.keys() | implied, now), *_gaps(near, now)]
     suspects: tuple[str, ...] = ()
     if changed:
         named = "; ".join(f"{event.text} {_ago(event, now)}" for event in changed)
@@ -159,19 +163,25 @@ def _watched(changes: Changes, earliest: float, latest: float) -> dict[str, floa
     }
 
 
-def _unread(changes: Changes, watched: Mapping[str, float], now: float) -> list[str]:
+def _unread(changes: Changes, known: Container[str], now: float) -> list[str]:
     """Say of which kinds nothing is known over the whole of it, and why."""
     since, lost = dict(changes.since), dict(changes.lost)
     why: dict[str, list[str]] = {}
-    for kind in (kind for kind in WORDS if kind not in watched):
+    for kind in (kind for kind in WORDS if kind not in known):
         if kind not in since:
             reason = "never read"
         elif kind in lost:
             reason = f"not read since {w.span(now - lost[kind])} ago"
         else:
-            reason = f"read only since {w.span(now - since[kind])} ago"
+            reason = f"known only since {w.span(now - since[kind])} ago"
         why.setdefault(reason, []).append(NOUNS[kind])
     return [f"{reason}: {', '.join(kinds)}" for reason, kinds in why.items()]
+
+
+def _begun(changes: Changes, now: float) -> str:
+    """Say since when anything is watched."""
+    since = [at for _, at in changes.since]
+    return f"was watched only since {w.span(now - min(since))} ago" if since else "is not watched"
 
 
 def _gaps(near: Sequence[Event], now: float) -> list[str]:

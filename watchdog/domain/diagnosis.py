@@ -16,6 +16,7 @@ from watchdog.domain.changes import LINKS, UNWATCHED, Changes, key_of
 from watchdog.domain.changes_words import told, traffic_line, traffic_moved
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.link_errors import spelled
+from watchdog.domain.profile import ANY_ROUTING, PREFIX_AWARE
 
 BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
     "SpecDecodeDegraded": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
@@ -43,12 +44,13 @@ def diagnose(
     links: Sequence[Finding] = (),
     changes: Changes = UNWATCHED,
     now: float = 0.0,
+    routing: str = ANY_ROUTING,
 ) -> list[Finding]:
     """
     Put findings that stand behind another aside, and tell the bad ones of their neighbours.
 
     `links` are the findings about the GPUs that the target uses, or may use; `changes` is what
-    changed around the target up to `now`.
+    changed around the target up to `now`, `routing` how requests come to its engines.
     """
     links = [f for f in links if f.alertname in LINKS]
     shown = list(findings)
@@ -58,7 +60,7 @@ def diagnose(
         return shown
     bad = {f.identity for f in shown if f.verdict is not Verdict.OK}
     shown = [_behind(f, bad) for f in shown]
-    return [_told(f, shown, changes, now) if _is_bad(f) else f for f in shown]
+    return [_told(f, shown, changes, now, routing) if _is_bad(f) else f for f in shown]
 
 
 def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
@@ -128,7 +130,7 @@ def _saying(argument: Argument) -> Callable[[], Argument]:
 
 
 def _told(
-    finding: Finding, all_findings: Sequence[Finding], changes: Changes, now: float
+    finding: Finding, all_findings: Sequence[Finding], changes: Changes, now: float, routing: str
 ) -> Finding:
     target = dict(finding.subject).get("target")
     near = [f for f in all_findings if dict(f.subject).get("target") == target and f is not finding]
@@ -137,7 +139,7 @@ def _told(
         own = finding.argument
         said = replace(
             own,
-            ruled_out=own.ruled_out + _ruled_out(finding, near),
+            ruled_out=own.ruled_out + _ruled_out(finding, near, routing),
             suspects=_suspects(finding, near) + own.suspects,
         )
         onset = own.evidence.get("onset")
@@ -181,7 +183,7 @@ def _traffic(finding: Finding, near: Sequence[Finding]) -> Mapping[str, Sequence
     return {}
 
 
-def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
+def _ruled_out(finding: Finding, near: Sequence[Finding], routing: str) -> tuple[str, ...]:
     lines = []
     for other in near:
         healthy = other.verdict is Verdict.OK and other.conclusive
@@ -190,12 +192,17 @@ def _ruled_out(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
                 lines.append(f"GPU, link and host: {other.argument.summary}")
             elif finding.check == "step_time" and other.check == "acceptance_length":
                 lines.append(f"the drafter: {other.argument.summary}")
-    lines += _siblings(finding, near)
+    lines += _siblings(finding, near, routing)
     return tuple(lines)
 
 
-def _siblings(finding: Finding, near: Sequence[Finding]) -> list[str]:
-    """Name the other engines, which have the same model, drafter and traffic."""
+def _siblings(finding: Finding, near: Sequence[Finding], routing: str) -> list[str]:
+    """
+    Name the other engines, which have the same model, drafter and, by most routers, traffic.
+
+    Where most of them are as bad, the few that are not, or not yet, rule nothing out; a dead
+    drafter is no traffic's fault.
+    """
     if finding.check == SIBLINGS:
         return []  # it compares with the others itself
     model = dict(finding.subject).get("model_name")
@@ -206,9 +213,12 @@ def _siblings(finding: Finding, near: Sequence[Finding]) -> list[str]:
     healthy = [f.value for f in same if f.verdict is Verdict.OK and f.value is not None]
     if not healthy or "engine" not in dict(finding.subject):
         return []
+    if finding.verdict is not Verdict.CRITICAL and 2 * len(healthy) <= len(same):
+        return []
+    what = "the launch" if routing == PREFIX_AWARE else "the traffic and the launch"
     unit = f" {finding.unit}" if finding.unit else ""
     spread = f"{min(healthy):.3g} to {max(healthy):.3g}{unit}"
-    return [f"the traffic and the launch: {len(healthy)} other engine(s) have {spread}"]
+    return [f"{what}: {len(healthy)} other engine(s) have {spread}"]
 
 
 def _suspects(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:

@@ -45,7 +45,8 @@ class Window:
     is the one from before, so nothing grew and no level is another. A target's window has its
     engines' windows in `parts`, the host's those of its GPUs; `readings` are this round's of a
     target, of the host or of a GPU, and `facts` theirs, merged. `doubts` are the alertnames that
-    checks before this one found not OK for the subject in this round, with their verdicts.
+    checks before this one found not OK for the subject in this round, with their verdicts;
+    `doubted` are all of the last round that had the subject, for a check that is asked early.
     """
 
     subject: Labels
@@ -62,6 +63,7 @@ class Window:
     readings: tuple[Reading, ...] = ()
     parts: tuple[Window, ...] = ()
     doubts: Mapping[str, Verdict] = field(default_factory=lambda: _NO_DOUBTS)
+    doubted: Mapping[str, Verdict] = field(default_factory=lambda: _NO_DOUBTS)
 
     @once
     def decode(self) -> Decode:
@@ -163,6 +165,12 @@ class History:
         whole.parts = tuple(parts)
         self._bound()
         return whole
+
+    def read_again(self, now: float) -> None:
+        """Note that the page was read and was the same as the last one, and make no windows."""
+        self._read_at = now
+        for past in self.past.values():
+            past.at = now
 
     def _grouped(self, batches: list[tuple[Sample, ...]]) -> Groups:
         """Sort samples by subject. The same samples give the same objects: nothing moved."""

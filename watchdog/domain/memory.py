@@ -16,7 +16,7 @@ from typing import Any, Final, get_type_hints
 from watchdog.domain.alert import PATIENCE, Alert, State
 from watchdog.domain.assess import READING, Assessor, Watch
 from watchdog.domain.changes import UNWATCHED, Changes, whole
-from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import History, Past
 from watchdog.domain.plain import AS_NOW, Shapes, plain, restored, shapes_of
 from watchdog.domain.profile import Profile
@@ -67,6 +67,7 @@ def recall(rows: Rows, assessor: Assessor, now: float, saved_at: float) -> list[
     old = Assessor(assessor.host, assessor.version, former.watches, received=former.received)
     old.book.carry_on(former.alerts, former.paused, now - saved_at)
     for alert in former.alerts:
+        _doubt(alert.finding, former.watches)
         if not _is_spoken_of(alert.finding, assessor):
             old.book.end(alert.finding.identity)
     assessor.take_over(old)
@@ -123,6 +124,14 @@ class _Former:
                 states[name] = restored(state_of(checks[name]), kept[name], self.shapes)
             except ValueError as error:  # noqa: PERF203
                 self.faults.append(f"{name} of {dict(about)}: {error}")
+
+
+def _doubt(finding: Finding, watches: Mapping[str, Watch]) -> None:
+    """Let the watch know what was not OK of its engine in the last round: alerts tell."""
+    watch = watches.get(dict(finding.subject).get("target", ""))
+    if watch is not None and finding.verdict is not OK:
+        before = watch.doubted.get(finding.subject, {})
+        watch.doubted[finding.subject] = {**before, finding.alertname: finding.verdict}
 
 
 def _is_spoken_of(finding: Finding, assessor: Assessor) -> bool:

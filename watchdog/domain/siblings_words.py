@@ -71,10 +71,11 @@ class Case:
         return Argument(f"{self.who}: {summary}", expected, proof, **more)  # type: ignore[arg-type]
 
     def _too_little(self, look: Look) -> Argument:
-        need = f"of {self.min_effective:.0f} effective drafts in {w.span(look.hours * 3600.0)}"
+        need = f"of {self.min_effective:.0f} effective drafts in at most {look.hours} h"
         own, rest = look.own.effective, look.rest.effective
         if not look.own.drafts:
-            return self._argument(f"made no draft in {w.span(look.hours * 3600.0)}", look)
+            # Not "no draft": those of a former life, of a dead drafter or of long ago are left out.
+            return self._argument("made no draft lately that can be compared", look)
         if min(own, rest) < self.min_effective:
             return self._argument(
                 f"too little to compare it with the others: {w.count(own)} {need}, "
