@@ -96,7 +96,7 @@ def test_the_curve_is_held_against_the_floor_and_against_what_is_declared() -> N
         }
     )
     assert marks_of(settings, "told") == [
-        ("dead drafter", 1.2), ("declared", 3.0), ("degraded below 80% of it", pytest.approx(2.4)),
+        ("dead drafter", 1.21), ("declared", 3.0), ("degraded below 80% of it", pytest.approx(2.4)),
     ]  # fmt: skip
     assert marks_of(settings, "not") == [("dead drafter", 1.3)]
 
