@@ -595,3 +595,12 @@ def test_a_state_is_small() -> None:
 
 def test_a_state_starts_empty() -> None:
     assert CHECK.reset(State(), 0.0) == State()
+
+
+def test_a_warning_tells_its_own_span_after_a_reload_with_other_limits() -> None:
+    engine = learned()
+    engine.blocks(9, scaled(0.6))
+    engine.check = BaselineCheck(silent_24h=0.7)
+    said = engine.blocks(1, scaled(0.6)).argument
+    assert "over 24 h is 6" in said.summary
+    assert not any(key.endswith("newest") for key in said.evidence)

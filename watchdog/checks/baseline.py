@@ -69,6 +69,7 @@ class State(NamedTuple):
     raised_at: float = 0.0
     limit: float = 0.0
     told: Block = NO_BLOCK
+    hours: int = 24  # that `told` sums
     onset: tuple[float, float] = (0.0, 0.0)
     skipped: str = ""  # why the last day was not learned
     over: bool = False
@@ -186,7 +187,8 @@ class BaselineCheck:
         low = self._low(state, since, self.silent_72h * usual)
         came_back = length > (1 + self.silent_72h) / 2 * usual or since < state.well_from
         if low is not None and not came_back:
-            return self._raise(state, "silent", self.silent_72h, low, fell, now)
+            raised = self._raise(state, "silent", self.silent_72h, low, fell, now)
+            return raised._replace(hours=72)
         return state
 
     def _low(self, state: State, since: int, limit: float) -> Block | None:
@@ -225,7 +227,13 @@ class BaselineCheck:
         before = state.baseline.before(fell[0])
         baseline = before if len(before.days) >= self.min_days else state.baseline
         return state._replace(
-            baseline=baseline, raised=rule, raised_at=now, limit=limit, told=told, onset=fell
+            baseline=baseline,
+            raised=rule,
+            raised_at=now,
+            limit=limit,
+            told=told,
+            hours=24,
+            onset=fell,
         )
 
     def _learned(self, state: State, day: Block, at: float, window: Window) -> State:
@@ -265,7 +273,7 @@ class BaselineCheck:
         return words.Case(
             window, now, state.baseline, self.usual(state), state.blocks, state.recent, state.told,
             state.raised, state.raised_at, state.onset, state.limit,
-            24 if state.limit == self.silent_24h else 72, self._expected(), self.min_days,
+            state.hours, self._expected(), self.min_days,
             self.min_requests, state.skipped,
         )  # fmt: skip
 

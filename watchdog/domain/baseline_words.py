@@ -108,7 +108,7 @@ class Case:
         if self.recent.drafts:
             found["evidence_age_seconds"] = round(self.age, 1)
         if self.usual is not None:
-            found |= {"baseline": self.usual, "baseline_newest": self.baseline.days[-1].at}
+            found["baseline"] = self.usual
         if self.raised == "shape":
             shape = deeper(self.baseline.days, told)
             found["deeper_loss"] = shape and shape.loss
@@ -213,8 +213,10 @@ def _age(case: Case) -> str:
 
 
 def _when(case: Case) -> str:
-    first, last = (case.now - at for at in case.fell)
-    return f"it fell between {w.span(first)} and {w.span(max(0.0, last))} ago"
+    first, last = (w.span(max(0.0, case.now - at)) for at in case.fell)
+    return f"it fell about {first} ago" if first == last else (
+        f"it fell between {first} and {last} ago"
+    )  # fmt: skip
 
 
 def _accept(case: Case) -> str:
