@@ -170,6 +170,8 @@ class Watch:
     def _forget(self, seen: Iterable[Labels]) -> None:
         """Keep states only of subjects that the history still knows, or that were just judged."""
         known = {*self.history.subjects(), *seen}
+        for about in self._told.keys() - known:
+            del self._told[about]
         learning = [name for name, check in self.checks.items() if getattr(check, "remembers", 0)]
         went = 0
         for about in self.states.keys() - known:
