@@ -111,3 +111,11 @@ def test_lives_of_one_kind_are_one_row_with_the_alarms_of_all_detectors():
         "A": {"episodes": 2, "seconds": 120.0},
         "B": one,
     }
+
+
+def test_results_are_json_with_a_row_a_line():
+    told = {"commit": "a", "lives": [{"seeds": [1, 2]}, {"years": 1.5}], "faults": [],
+            "units": {"done": 1}}  # fmt: skip
+    text = run._text(told)
+    assert json.loads(text) == told
+    assert '{"seeds": [1, 2]},\n{"years": 1.5}\n' in text
