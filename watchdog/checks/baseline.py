@@ -93,7 +93,7 @@ class BaselineCheck:
     restart: float = 0.85
     shape: float = 0.12
     spreads: float = 5.0
-    most_restarts: float = 4.0
+    most_restarts: float = 6.0
     min_days: float = 7.0
     min_requests: float = 60.0
     least_learned: float = 1.15
