@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from watchdog.domain import series as s
 from watchdog.domain.assess import Assessor, Watch
+from watchdog.domain.baseline import WARNED
 from watchdog.domain.history import engine_of
 from watchdog.domain.report import rfc3339
 from watchdog.domain.sample import Labels
@@ -21,8 +22,6 @@ CHECK: Final = "baseline"
 
 ACCEPT: Final = "accept"
 RESET: Final = "reset"
-
-WARNED: Final = "a warning stands, and what it is about is not learned"
 
 TIMES: Final = ("raised_at", "accepted_at")
 """Keys of an outline that are times of the timeline, or None."""

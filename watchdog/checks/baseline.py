@@ -29,6 +29,7 @@ from watchdog.domain.baseline import (
     MOST_BLOCKS,
     MOST_DAYS,
     NO_BLOCK,
+    WARNED,
     Baseline,
     Block,
     Day,
@@ -241,7 +242,7 @@ class BaselineCheck:
         length = day.acceptance_length or 1.0
         why = ""
         if state.raised:
-            why = "a warning stands, and what it is about is not learned"
+            why = WARNED
         elif day.doubtful or "SpecDecodeCollapsed" in window.doubts:
             why = "the drafter or its counters were in doubt on the last day"
         elif day.requests < self.min_requests:

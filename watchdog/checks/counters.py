@@ -9,7 +9,6 @@ recorded pages of vLLM 0.32 to within 1.9 tokens a request.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -17,6 +16,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.again import for_ever
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -57,10 +57,7 @@ class Counters:
             return state, []
         return state, [self._judge(state, window)]
 
-    def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict as they are: for ever."""
-        del state
-        return math.inf
+    alike_until = for_ever
 
     def _counted(self, state: State, window: Window) -> State:
         grown = window.grown

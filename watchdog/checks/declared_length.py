@@ -7,13 +7,13 @@ the recent length below 0.6 of the declared one, or the length of 24 whole hours
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
+from watchdog.domain.again import for_ever
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -64,10 +64,7 @@ class DeclaredLength:
                 state = self._drafted(state, window.decode, declared, now)
         return state, [self._judge(state, window, declared, now)]
 
-    def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict as they are: for ever."""
-        del state
-        return math.inf
+    alike_until = for_ever
 
     def _drafted(self, state: State, d: Decode, declared: float, now: float) -> State:
         recent = state.recent.judging(d, now, self.min_effective)

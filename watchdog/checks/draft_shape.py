@@ -7,13 +7,13 @@ that vary by batch or request make the same shapes.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
+from watchdog.domain.again import for_ever
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -70,10 +70,7 @@ class DraftShape:
             findings.insert(0, self._judge_depth(state, window))
         return state, findings
 
-    def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict as they are: for ever."""
-        del state
-        return math.inf
+    alike_until = for_ever
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode

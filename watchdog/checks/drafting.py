@@ -8,7 +8,6 @@ blamed only when it drafts on none; n-gram and suffix drafters are never blamed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
+from watchdog.domain.again import for_ever
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -56,10 +56,7 @@ class Drafting:
             return state, []
         return state, [self._judge(state, window, now)]
 
-    def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict as they are: for ever."""
-        del state
-        return math.inf
+    alike_until = for_ever
 
     def _updated(self, state: State, window: Window, now: float) -> State:
         d = window.decode

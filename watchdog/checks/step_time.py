@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import Decode, Recent
+from watchdog.domain.again import for_ever
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -63,10 +64,7 @@ class StepTime:
             return state, []
         return state, [self._judge(state, window)]
 
-    def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict as they are: for ever."""
-        del state
-        return math.inf
+    alike_until = for_ever
 
     def _took(self, state: State, window: Window, now: float) -> State:
         d, load = window.decode, load_of(window)

@@ -91,9 +91,10 @@ class Watch:
         if self.doubted:
             for part in whole.parts:
                 part.doubted = self.doubted.get(part.subject, part.doubted)
-        findings = self._of(whole, whole, now)
+        findings = self._of(whole, whole, self._about(whole=True), now)
+        about_parts = self._about(whole=False)
         for part in whole.parts:
-            findings += self._of(part, whole, now)
+            findings += self._of(part, whole, about_parts, now)
         if whole.parts:
             self.doubted = {part.subject: part.doubts for part in whole.parts if part.doubts}
         gone = self.history.gone(now)
@@ -111,17 +112,19 @@ class Watch:
             )
         return diagnose(findings, links, self.changes, now, self.history.profile.routing)
 
-    def _of(self, window: Window, whole: Window, now: float) -> list[Finding]:
+    def _of(
+        self, window: Window, whole: Window, checks: Mapping[str, Check], now: float
+    ) -> list[Finding]:
         """Let the checks judge one subject; where nothing moved, what they said may stand."""
         states = self.states.get(window.subject)
         if states is None:
             states = self.states[window.subject] = self.shelf.pop(window.subject, {})
         before = self._told.get(window.subject)
         if before is not None and window.still and before.holds(states, now):
-            found = before.again(window, now)
-            _doubt(whole, found)
-            return list(found)
-        found, checks = [], self._about(whole=window is whole)
+            again = before.again(window, now)
+            _doubt(whole, again)
+            return list(again)
+        found: list[Finding] = []
         for name, check in checks.items():
             judged = self._judged(name, check, window, states, now)
             _doubt(whole, judged)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain.acceptance import Decode
+from watchdog.domain.traffic import Traffic
 
 BLOCK: Final = 10800.0
 """Seconds of a block."""
@@ -25,6 +26,9 @@ MOST_DAYS: Final = 28
 
 MIXED: Final = -1
 """The depth of a sum over drafts of several depths: what position 0 explains is not known of it."""
+
+WARNED: Final = "a warning stands, and what it is about is not learned"
+"""Why an engine's days are not learned while it is found low."""
 
 NORMAL: Final = 1.4826
 """Standard deviations of a normal distribution to its median absolute deviation."""
@@ -76,6 +80,14 @@ class Block(NamedTuple):
     def acceptance_length(self) -> float | None:
         """Mean tokens of a draft, the bonus token included; None without drafts."""
         return 1 + self.accepted / self.drafts if self.drafts > 0 else None
+
+    @property
+    def traffic(self) -> Traffic:
+        """What its requests were like."""
+        return Traffic(
+            self.requests, self.prompt_tokens, self.generated, self.updates, self.iterations,
+            self.queries, self.hits,
+        )  # fmt: skip
 
 
 NO_BLOCK: Final = Block()
@@ -215,23 +227,3 @@ def onset(blocks: Sequence[Block], usual: float) -> tuple[float, float]:
         score += (middle - (block.acceptance_length or middle)) * block.requests
         before = block.number
     return first * BLOCK, (last + 1) * BLOCK
-
-
-def traffic(before: Block, now: Block) -> dict[str, list[float]]:
-    """
-    Compare what was asked before with what is asked now; keys are absent where it is unknown.
-
-    `prompt_tokens` and `output_tokens` per request, `running`: mean requests in a decode step,
-    `prefix_hit_ratio`: prompt tokens found in the prefix cache, 0 to 1.
-    """
-    parts = {
-        "prompt_tokens": (before.prompt_tokens, before.requests, now.prompt_tokens, now.requests),
-        "output_tokens": (before.generated, before.requests, now.generated, now.requests),
-        "running": (before.updates, before.iterations, now.updates, now.iterations),
-        "prefix_hit_ratio": (before.hits, before.queries, now.hits, now.queries),
-    }
-    return {
-        name: [was / of, is_now / of_now]
-        for name, (was, of, is_now, of_now) in parts.items()
-        if of > 0 and of_now > 0
-    }

@@ -16,11 +16,11 @@ from watchdog.domain.baseline import (
     deeper,
     per_hit,
     total,
-    traffic,
 )
 from watchdog.domain.changes_words import traffic_line, traffic_moved
 from watchdog.domain.finding import Argument
 from watchdog.domain.history import Window, engine_of
+from watchdog.domain.traffic import compared
 
 LAUNCH = (
     "a new version, quantization or drafter checkpoint",
@@ -90,7 +90,7 @@ class Case:
         since = self.recent.number + 1 - BLOCKS_A_DAY
         fell = int(self.fell[0] // BLOCK) if self.raised else since
         before = total(b for b in self.blocks if b.number < min(since, fell))
-        return traffic(before, self.recent)
+        return compared(before.traffic, self.recent.traffic)
 
     @property
     def evidence(self) -> dict[str, object]:

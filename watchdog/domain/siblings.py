@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain.acceptance import effective_drafts
 from watchdog.domain.history import Window
+from watchdog.domain.traffic import Traffic
 
 MOST_Z: Final = 99.0
 """What z is told to be where neither side varies at all."""
@@ -46,6 +47,14 @@ class Tally(NamedTuple):
     iterations: float = 0.0
     queries: float = 0.0
     hits: float = 0.0
+
+    @property
+    def traffic(self) -> Traffic:
+        """What its requests were like."""
+        return Traffic(
+            self.requests, self.prompt, self.generated, self.updates, self.iterations,
+            self.queries, self.hits,
+        )  # fmt: skip
 
     def grown(self, window: Window, icc: float) -> Tally:
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watchdog.domain import wording as w
@@ -10,7 +9,8 @@ from watchdog.domain.changes_words import traffic_line, traffic_moved
 from watchdog.domain.finding import Argument
 from watchdog.domain.history import Window, engine_of
 from watchdog.domain.profile import PREFIX_AWARE
-from watchdog.domain.siblings import Bar, Look, Tally
+from watchdog.domain.siblings import Bar, Look
+from watchdog.domain.traffic import compared
 
 SUSPECTS = (
     "a GPU or a GPU link of this engine alone",
@@ -159,18 +159,8 @@ def evidence(look: Look, onset: tuple[float, float] | None) -> dict[str, object]
 
 def traffic_of(look: Look) -> dict[str, list[float]]:
     """Compare the requests: of the others, of the engine. What is unknown of one is left out."""
-    rest, own = _figures(look.rest), _figures(look.own)
-    return {name: [rest[name], own[name]] for name in rest.keys() & own.keys()}
-
-
-def _figures(did: Tally) -> Mapping[str, float]:
-    parts = {
-        "prompt_tokens": (did.prompt, did.requests),
-        "output_tokens": (did.generated, did.requests),
-        "running": (did.updates, did.iterations),
-        "prefix_hit_ratio": (did.hits, did.queries),
-    }
-    return {name: round(a / b, 4) for name, (a, b) in parts.items() if b > 0}
+    pairs = compared(look.rest.traffic, look.own.traffic)
+    return {name: [round(figure, 4) for figure in pair] for name, pair in pairs.items()}
 
 
 def _engines(count: int) -> str:
