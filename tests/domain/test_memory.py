@@ -75,14 +75,14 @@ def test_half_the_evidence_before_and_half_after_a_restart_raise_the_alert() -> 
     story = Story([Engine()])
     needed = 0
     while "SpecDecodeCollapsed" not in story.fired():
-        story.engines[0].draft(60, shares(60, *DEAD), requests=1)
+        story.engines[0].draft(20, shares(20, *DEAD), requests=1)
         story.round()
         needed += 1
     again = Story([Engine()])
     for i in range(needed):
         if i == needed // 2:
             again.assessor = restarted(again.assessor, again.now)
-        again.engines[0].draft(60, shares(60, *DEAD), requests=1)
+        again.engines[0].draft(20, shares(20, *DEAD), requests=1)
         again.round()
     assert needed > 2
     assert again.fired() == {"SpecDecodeCollapsed"}

@@ -1,10 +1,10 @@
 """
 Does speculative decoding gain tokens, or is the drafter dead?
 
-The score is Page's CUSUM on position 0: log-odds of "dead" (position 0 accepted at `dead`)
-against "the worst healthy traffic" (accepted at `floor`), discounted for the drafts of one
-request being alike. Its floor is configuration and is never learned: a drafter that was dead
-from the first day would teach it. Silence never resolves; only healthy drafts do.
+The score is Page's CUSUM on position 0: log-odds of "dead" (accepted at most at `dead`, on all
+requests much alike) against "the worst healthy traffic" (at `floor`, and requests differ widely).
+Its floor is configuration and is never learned: a drafter that was dead from the first day would
+teach it. Silence never resolves; only healthy drafts do.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.acceptance_words import Case
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
+from watchdog.domain.likelihood import log_likelihood
 from watchdog.domain.profile import Profile
+
+SCRAPE: Final = 15.0
+"""Seconds of the scrapes that the limits were chosen with."""
+
+DEADEST: Final = 1e-3
+"""The lowest share that a drafter is taken for: at 0 no two requests could differ."""
 
 Judged = tuple[Verdict, bool, Callable[[Case], Argument]]
 
@@ -50,8 +56,10 @@ class AcceptanceLength:
 
     icc: float = 0.10
     dead: float = 0.06
+    dead_icc: float = 0.02
     floor: float = 0.21
-    alarm: float = 5.3
+    floor_icc: float = 0.15
+    alarm: float = 6.75
     min_requests: float = 3.0
     clear_effective: float = 30.0
     clear_at: float = 0.30
@@ -67,6 +75,8 @@ class AcceptanceLength:
             raise ValueError("needs 0 < dead < floor < 1")
         if not self.floor <= self.clear_at < 1:
             raise ValueError("needs floor <= clear_at < 1")
+        if not 0 < self.dead_icc < self.floor_icc < 1:
+            raise ValueError("needs 0 < dead_icc < floor_icc < 1")
 
     def step(self, state: State | None, window: Window, now: float) -> tuple[State, list[Finding]]:
         """Judge one window of one engine."""
@@ -125,17 +135,19 @@ class AcceptanceLength:
             state.effective + d.effective, now, state.reset_at, proof, proof_seconds, onset=onset,
         )  # fmt: skip
 
-    @cached_property
-    def _odds(self) -> tuple[float, float]:
-        """Log-odds of "dead" that one accepted and one rejected draft speak."""
-        miss = math.log((1 - self.dead) / (1 - self.floor))
-        return math.log(self.dead / self.floor), miss
-
     def _log_odds(self, d: Decode) -> float:
-        hit, miss = self._odds
+        """
+        Weigh one window: a drafter that is as dead as it looks, or `dead`, against the floor.
+
+        A request that decodes on is no new one: more scrapes in SCRAPE seconds weigh no more.
+        """
         drafts = d.real_drafts
         accepted = min(d.first_position, drafts)
-        return d.effective / drafts * (accepted * hit + (drafts - accepted) * miss)
+        of = accepted, drafts, d.requests
+        as_dead = min(self.dead, max(accepted / drafts, DEADEST))
+        dead = log_likelihood(*of, as_dead, self.dead_icc)
+        healthy = log_likelihood(*of, self.floor, self.floor_icc)
+        return min(1.0, d.seconds / SCRAPE) * (dead - healthy)
 
     def _proves_dead(self, score: float, since: Decode, profile: Profile) -> bool:
         return (
