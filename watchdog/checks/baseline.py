@@ -64,8 +64,9 @@ class State(NamedTuple):
     open: Block = NO_BLOCK
     recent: Block = NO_BLOCK
     restarts: tuple[float, ...] = ()  # of the last 28 days
-    restarted_at: float | None = None
-    since: Block = NO_BLOCK
+    restarted_at: float | None = None  # the restart that is to be judged
+    since: Block = NO_BLOCK  # from it on, whatever restarts followed
+    life: Block = NO_BLOCK  # since the newest one
     raised: str = ""
     raised_at: float = 0.0
     limit: float = 0.0
@@ -91,7 +92,7 @@ class BaselineCheck:
 
     silent_72h: float = 0.76
     silent_24h: float = 0.66
-    restart: float = 0.85
+    restart: float = 0.86
     shape: float = 0.12
     spreads: float = 5.0
     most_restarts: float = 6.0
@@ -117,10 +118,17 @@ class BaselineCheck:
         return state.recent_until + DAY if state.recent.drafts else math.inf
 
     def _restarted(self, state: State, now: float) -> State:
-        """Begin to gather what is judged once; remember some more restarts than may be."""
+        """
+        Begin to gather what is judged once, or go on where another restart is not judged yet.
+
+        Else a fault that makes the server restart within 24 h would never be judged. Some more
+        restarts than may be are remembered.
+        """
         lately = [at for at in (*state.restarts, now) if now - at <= MOST_DAYS * DAY]
         kept = tuple(lately[-int(self.most_restarts) - 1 :])
-        return state._replace(restarts=kept, restarted_at=now, since=NO_BLOCK)
+        state = state._replace(restarts=kept, life=NO_BLOCK)
+        pending = state.restarted_at is not None
+        return state if pending else state._replace(restarted_at=now, since=NO_BLOCK)
 
     def _without(self, state: State, window: Window) -> tuple[State, list[Finding]]:
         """Take a warning back, and say so for as long: an alert ends only on what is said."""
@@ -142,8 +150,12 @@ class BaselineCheck:
         if state.restarted_at is None:
             return state._replace(open=opened, over=False)
         # As of blocks: what another check tells is told once, and may be mended meanwhile.
-        since = state.since if doubtful else state.since.then(d, window.grown, doubtful=False)
-        judged = state._replace(open=opened, since=since, over=False)
+        judged = state._replace(open=opened, over=False)
+        if not doubtful:
+            judged = judged._replace(
+                since=state.since.then(d, window.grown, doubtful=False),
+                life=state.life.then(d, window.grown, doubtful=False),
+            )
         due = now - state.restarted_at >= DAY
         return self._after_restart(judged, state.restarted_at, now) if due else judged
 
@@ -205,17 +217,23 @@ class BaselineCheck:
         return whole if low else None
 
     def _after_restart(self, state: State, restarted_at: float, now: float) -> State:
-        """Judge the first 24 h after a restart, once, against the days before it."""
+        """
+        Judge the first 24 h after a restart, once, against the days before it.
+
+        It is not low where the newest life is not: then another restart has mended it.
+        """
         enough = state.since.requests >= self.min_requests
         if not enough and now - restarted_at < WAIT:
             return state
-        usual, length = self.usual(state), state.since.acceptance_length
+        usual = self.usual(state)
         judged = state._replace(restarted_at=None)
-        if not enough or usual is None or length is None or state.raised:
+        if not enough or usual is None or state.raised:
             return judged
         if len(state.restarts) > self.most_restarts:  # then it is no moment of its own
             return judged
-        if length >= self.restart * usual:
+        limit = self.restart * usual
+        mended = state.life.requests >= self.min_requests and not _below(state.life, limit)
+        if mended or not _below(state.since, limit):
             return judged
         fell = (restarted_at, restarted_at)
         return self._raise(judged, "restart", self.restart, state.since, fell, now)
@@ -343,6 +361,11 @@ class BaselineCheck:
             "why_not_learning": state.skipped,
             "daily": [[day.at, day.acceptance_length] for day in days],
         }
+
+
+def _below(block: Block, limit: float) -> bool:
+    length = block.acceptance_length
+    return length is not None and length < limit
 
 
 def _in_doubt(window: Window) -> bool:
