@@ -13,6 +13,7 @@ from bench.detection.tally import (
     delays,
     detectors,
     found_within,
+    grouped,
     median,
     p99,
     percent,
@@ -76,21 +77,30 @@ def goals(results: Mapping[str, Any]) -> list[Goal]:
 
 
 def _at_most(what: str, aim: float, seen: float | None, unit: str, why: str = "") -> Goal:
-    text = "not measured" if seen is None else "never" if math.isinf(seen) else f"{seen:,.0f}"
+    text = "not measured" if seen is None else _figure(seen)
     return Goal(what, f"at most {aim:,g}{unit}", text, None if seen is None else seen <= aim, why)
 
 
 def _delay(what: str, aim: float, rows: Sequence[Row], key: str, of: Callable[..., Any]) -> Goal:
-    """Judge the slowest kind on its slowest profile; what was never found took for ever."""
-    figures = [(of(delays(row, key)), _named(row)) for row in rows if row["n"]]
+    """
+    Judge all kinds together by profile, outside of gaps, in which nobody could know.
+
+    What was never found took for ever.
+    """
+    figures = {
+        profile: of([delay for row in several for delay in _in_view(row, key)])
+        for (profile,), several in grouped(rows, lambda row: (row["profile"],)).items()
+    }
+    figures = {profile: seen for profile, seen in figures.items() if seen is not None}
     if not figures:
         return _at_most(what, aim, None, "")
-    seen, slowest = max(figures)
-    late = "; ".join(_late(row, key, aim) for row in rows if of(delays(row, key)) > aim)
-    in_view = [(of(delay), _named(row)) for row in rows if (delay := _in_view(row, key))]
-    if late and in_view and max(in_view) != (seen, slowest):
-        late += f"; outside of gaps the figure is {max(in_view)[0]:,.0f}"
-    return _at_most(what, aim, seen, "", late)
+    told = ", ".join(f"{profile} {_figure(seen)}" for profile, seen in figures.items())
+    late = "; ".join(_late(row, key, aim) for row in rows if (of(_in_view(row, key)) or 0) > aim)
+    return Goal(what, f"at most {aim:,g}", told, max(figures.values()) <= aim, late)
+
+
+def _figure(seen: float) -> str:
+    return "never" if math.isinf(seen) else f"{seen:,.0f}"
 
 
 def _named(row: Row) -> str:
@@ -110,7 +120,7 @@ def _in_view(row: Row, key: str) -> list[float]:
 
 
 def _late(row: Row, key: str, aim: float) -> str:
-    """Tell how many were late, and how many of them could not have been seen for a while."""
+    """Tell how many of a kind were late, and how many of them nobody could see for a while."""
     late = [unread for delay, unread in zip(row[key], _unread(row), strict=True) if delay > aim]
     missed = row["n"] - row["found"]
     told = f"{_named(row)}: {len(late) + missed} of {row['n']} faults took more than {aim:,g}"
@@ -146,7 +156,6 @@ def _share(what: str, aim: float, rows: Sequence[Row], seconds: float, why: str)
 
 
 def _dead(faults: Sequence[Row], names: Sequence[str] = DEAD, who: str = "") -> Iterator[Goal]:
-    """One goal each for all profiles together; the slowest kind on any profile counts."""
     rows = shipped(faults, *names)
     what = who or "dead drafter"
     yield _delay(f"{what}: drafts, median", 2000, rows, "delays_drafts", median)

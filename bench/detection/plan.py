@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -128,8 +128,8 @@ def lives(part: float = 1.0) -> Iterator[LifeUnit]:
     held_out = {"idle": range(71, 99), "medium": range(171, 172), "busy": range(271, 272)}
     choosing = {"idle": range(1, 2)}
     yield from _normal("held out", held_out, days)
-    stress = (
-        ("sd .9", {"sd": 0.9}, {"idle": range(63, 73)}),
+    stress: tuple[tuple[str, Mapping[str, float], Mapping[str, Sequence[int]]], ...] = (
+        ("sd .9", {"sd": 0.9}, {"idle": range(63, 73), "medium": (136,), "busy": (236,)}),
         ("odd x4", {"odd_per_year": 24}, {"idle": range(51, 54)}),
     )
     for name, change, by_profile in stress:
