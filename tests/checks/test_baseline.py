@@ -340,6 +340,19 @@ def test_a_second_restart_within_24_hours_is_judged_with_the_first() -> None:
     assert found.argument.evidence["onset"] == [first, first]
 
 
+def test_a_second_restart_that_broke_it_is_judged_after_the_first() -> None:
+    engine = learned()
+    engine.restart()
+    engine.blocks(6)
+    engine.restart()
+    second = engine.now
+    engine.blocks(7, scaled(0.8))
+    assert engine.bad == ""
+    found = engine.blocks(1, scaled(0.8))
+    assert engine.bad == "restart"
+    assert found.argument.evidence["onset"] == [second, second]
+
+
 def test_a_restart_after_one_that_was_judged_is_judged_by_itself() -> None:
     engine = learned()
     engine.restart()

@@ -220,13 +220,17 @@ class BaselineCheck:
         """
         Judge the first 24 h after a restart, once, against the days before it.
 
-        It is not low where the newest life is not: then another restart has mended it.
+        It is not low where the newest life is not: then another restart has mended it. One that
+        came meanwhile is judged next, since it may be the one that broke it.
         """
         enough = state.since.requests >= self.min_requests
         if not enough and now - restarted_at < WAIT:
             return state
         usual = self.usual(state)
+        newest = state.restarts[-1]
         judged = state._replace(restarted_at=None)
+        if newest > restarted_at:
+            judged = state._replace(restarted_at=newest, since=state.life)
         if not enough or usual is None or state.raised:
             return judged
         if len(state.restarts) > self.most_restarts:  # then it is no moment of its own
