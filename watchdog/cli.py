@@ -12,6 +12,7 @@ import click
 from watchdog import __version__
 from watchdog.cli_alert import alert_group
 from watchdog.cli_baseline import baseline_group
+from watchdog.cli_cache import cache_group
 from watchdog.cli_config import config_group
 from watchdog.cli_options import Seconds, config_path, settings_of, with_config
 from watchdog.domain.finding import Verdict, worst
@@ -253,6 +254,7 @@ def resume(target: str, config: Path | None, url: str | None) -> int:
 cli.add_command(config_group)
 cli.add_command(alert_group)
 cli.add_command(baseline_group)
+cli.add_command(cache_group)
 
 
 @cli.command()

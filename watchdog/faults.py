@@ -16,8 +16,7 @@ from watchdog.yaml_marks import Document, Fault, Place
 
 LATER: Final = frozenset(
     {
-        "targets.launch", "targets.canary", "targets.expect.version", "targets.cache.directory",
-        "targets.cache.warm_start",
+        "targets.launch", "targets.canary", "targets.expect.version", "targets.cache.warm_start",
     }
 )  # fmt: skip
 """Keys that the design has and this version has not."""

@@ -94,8 +94,9 @@ class Expect(Strict):
 
 
 class Cache(Strict):
-    """How long a start may take."""
+    """Where a target's compile cache is (its VLLM_CACHE_ROOT), and how long a start may take."""
 
+    directory: Directory | None = None
     cold_start: Annotated[Duration, Field(ge=0, le=86400)] = 900.0
 
 

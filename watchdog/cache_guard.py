@@ -1,0 +1,143 @@
+"""
+Whether a launch may use a cache directory, by the stamp in it alone: needs no daemon, no store.
+
+Safe is a directory without files, or one that nothing but the same fingerprint filled. What
+cannot be told is no "safe": then the answer is `unknown`, with what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from watchdog import cache_stamp
+from watchdog.cache_stamp import NAME, Filled, Stamp
+from watchdog.domain.fingerprint import Fingerprint, compare
+from watchdog.errors import CommandError
+
+SAFE: Final = 0
+STALE: Final = 2
+UNKNOWN: Final = 3
+
+NOT_OF_A_COMMAND: Final = {"version": "versions", "gpu": "gpu", "image": "image"}
+"""First words of factors that a command line does not tell, and the part they belong to."""
+
+
+class Answer(NamedTuple):
+    """`code` as the command exits, what is so in words, and what to do (empty where nothing)."""
+
+    code: int
+    words: str
+    next_step: str = ""
+
+
+def judged(directory: Path, now: Fingerprint) -> Answer:
+    """Say whether this launch may use a directory. Raises CommandError where it is unreadable."""
+    if not holds_files(directory):
+        return Answer(SAFE, f"{directory} holds nothing yet")
+    stamp = _stamp(directory)
+    if stamp is None or not stamp.entries:
+        return Answer(
+            UNKNOWN, f"{directory} has files, and no stamp says which launch made them",
+            f"{set_aside_line(directory)}; or, if this launch did, `watchdog cache stamp`",
+        )  # fmt: skip
+    changed, unknown = [], []
+    for entry in reversed(stamp.entries):  # the newest first
+        was = _fingerprint(directory, entry)
+        difference = compare(_blind_as(now, was), _blind_as(was, now))
+        if difference.changed:
+            changed.append(f"filled {entry.at} by another launch: {difference.words()}")
+        elif difference.unknown:
+            unknown.append(difference.words())
+    if changed:
+        more = f" (and {len(changed) - 1} more)" if changed[1:] else ""
+        return Answer(STALE, f"{directory} was {changed[0]}{more}", set_aside_line(directory))
+    if unknown:
+        return Answer(UNKNOWN, f"{directory}: {unknown[0]}", set_aside_line(directory))
+    return Answer(SAFE, f"{directory} was filled by this launch alone, {now.digest}")
+
+
+def stamped(directory: Path, found: Fingerprint, now: datetime) -> str:
+    """
+    Note that this fingerprint fills a directory from now on, and make it where it is missing.
+
+    Return what to know about it, empty where nothing. Raises CommandError.
+    """
+    had_files = holds_files(directory)
+    # Before the first file, what an earlier launch announced did not happen.
+    before = _stamp(directory) if had_files else None
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{directory} cannot be made: {_reason(error)}") from None
+    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = (before or Stamp()).added(Filled(found.as_dict(), at, now.timestamp()))
+    cache_stamp.write(directory, stamp)
+    if had_files and before is None:
+        return "it had files before; that this launch made them is taken for granted"
+    others = {_fingerprint(directory, entry).digest for entry in stamp.entries} - {found.digest}
+    if others:
+        return f"{len(others)} other launch(es) filled it before; {set_aside_line(directory)}"
+    return ""
+
+
+def holds_files(directory: Path) -> bool:
+    """Whether a directory is there and has more than a stamp. Raises CommandError."""
+    try:
+        with os.scandir(directory) as entries:
+            return any(not entry.name.startswith(NAME) for entry in entries)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise CommandError(
+            f"{directory} cannot be looked into: {_reason(error)}; name the cache directory, "
+            f"as a user who may read it"
+        ) from None
+
+
+def set_aside_line(directory: Path) -> str:
+    """Return the command that makes the next start a cold one."""
+    return f"watchdog cache set-aside --directory {shlex.quote(str(directory))}"
+
+
+def unread_words(parts: Sequence[tuple[str, str]]) -> str:
+    """Say what a fingerprint lacks."""
+    return "; ".join(f"{part}: {why}" for part, why in parts)
+
+
+def _stamp(directory: Path) -> Stamp | None:
+    try:
+        return cache_stamp.read(directory)
+    except CommandError as error:
+        raise CommandError(f"{error}; {set_aside_line(directory)}") from None
+
+
+def _fingerprint(directory: Path, entry: Filled) -> Fingerprint:
+    try:
+        return Fingerprint.from_dict(entry.fingerprint)
+    except ValueError as error:
+        raise CommandError(
+            f"the stamp in {directory} has a fingerprint that cannot be read: {error}; "
+            f"{set_aside_line(directory)}"
+        ) from None
+
+
+def _blind_as(other: Fingerprint, one: Fingerprint) -> Fingerprint:
+    """Return `one`, with what the other alone tells, and it cannot, as not known."""
+    lacking = sorted(_parts(other) - _parts(one) - {part for part, _ in one.unread})
+    rows = ((part, "a command line does not tell it") for part in lacking)
+    return Fingerprint(one.factors, (*one.unread, *rows))
+
+
+def _parts(found: Fingerprint) -> set[str]:
+    """Return which of the parts that a command line does not tell are told."""
+    words = {factor.name.partition(" ")[0] for factor in found.factors}
+    return {part for word, part in NOT_OF_A_COMMAND.items() if word in words}
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "?").lower()

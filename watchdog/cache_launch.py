@@ -1,0 +1,155 @@
+"""
+The fingerprint of a launch that is still to come: of its command line, not of a process.
+
+Known then are the words, the environment that it will inherit, and the models' files. Versions
+are not looked for: this program's packages are not the server's, and vLLM's own key has vLLM's
+and torch's. Where the server runs in a container, its image stands for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from watchdog import yaml_marks
+from watchdog.domain.command_line import is_secret, masked, options
+from watchdog.domain.factors import watched
+from watchdog.domain.fingerprint import Fingerprint, fingerprint_of
+from watchdog.errors import CommandError
+from watchdog.launch_models import Seen, models_of
+from watchdog.regular_files import content
+
+MOST_VARIABLES: Final = 512
+MOST_VALUE: Final = 4096  # characters of one variable
+
+MOST_CONFIG: Final = 65_536  # bytes of a file of options
+MOST_DEPTH: Final = 20
+
+NAME_LENGTH: Final = 48
+"""Characters of a directory's name before the fingerprint."""
+
+_BEGINS: Final = (
+    yaml.BlockMappingStartToken, yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken,
+)  # fmt: skip
+_ENDS: Final = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+_IMAGE: Final = re.compile(r"(?:.*@)?(?:sha256:)?([0-9a-f]{64})")
+_ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._]+")
+
+
+def fingerprint(
+    words: Sequence[str], environ: Mapping[str, str], image: str | None, deadline: float
+) -> Fingerprint:
+    """
+    Return the fingerprint of `vllm serve ...` in this environment.
+
+    `deadline` in monotonic seconds; files of models that could not be read until then are told.
+    """
+    launch = facts(words, environ, image, deadline)
+    found = fingerprint_of(launch)
+    unread = tuple((part, why) for part, why in found.unread if part != "versions")
+    return Fingerprint(found.factors, unread)
+
+
+def facts(
+    words: Sequence[str], environ: Mapping[str, str], image: str | None, deadline: float
+) -> dict[str, Any]:
+    """
+    Return the facts of a launch, as `fingerprint_of` takes them, without secrets.
+
+    Raises CommandError of an image that is no digest.
+    """
+    unread: dict[str, str] = {}
+    argv = with_config_file(words)
+    told: dict[str, Any] = {"argv": masked(argv), "gpu": {}, "unread": unread}
+    if image is not None:
+        told["image"] = _digest_of(image)
+    whole = {**environ, **_assigned(words)}
+    kept = {n: v for n, v in whole.items() if watched(n) and not is_secret(n)}
+    if len(kept) > MOST_VARIABLES or any(len(value) > MOST_VALUE for value in kept.values()):
+        unread["environ"] = (
+            f"more than {MOST_VARIABLES} variables, or one of more than {MOST_VALUE} characters"
+        )
+    else:
+        told["environ"] = kept
+    told["models"] = models_of(options(argv), Seen(whole), deadline, unread)
+    return told
+
+
+def with_config_file(words: Sequence[str]) -> list[str]:
+    """
+    Return the words with the options of a `--config` file in its place.
+
+    What stands on the command line wins, as in vLLM. A file that cannot be read stays what it
+    is, and the fingerprint then says that it lacks its options.
+    """
+    given = options(words)
+    name = given.pop("config", None)
+    if name is None:
+        return list(words)
+    try:
+        text = content(Path(name), MOST_CONFIG).decode()
+        if not _is_simple(text):
+            return list(words)
+        document = yaml_marks.read(text)
+    except (OSError, ValueError, yaml.YAMLError):
+        return list(words)
+    if document.faults or not isinstance(document.data, dict):
+        return list(words)
+    of_file = [word for key, value in document.data.items() for word in _option(str(key), value)]
+    whole = {**options(["vllm", "serve", *of_file]), **given}
+    return ["vllm", "serve", *(f"--{option}={value}" for option, value in whole.items())]
+
+
+def _is_simple(text: str) -> bool:
+    """Whether it can be read and written out in little time: no aliases, and not nested deep."""
+    depth = 0
+    for token in yaml.scan(text):  # lazy: what is too deep is not read to its end
+        depth += isinstance(token, _BEGINS) - isinstance(token, _ENDS)
+        if depth > MOST_DEPTH or isinstance(token, yaml.AliasToken):
+            return False
+    return True
+
+
+def _option(key: str, value: Any) -> list[str]:
+    if value is None or isinstance(value, bool):
+        return [f"--{'no-' if value is False else ''}{key}"]
+    if isinstance(value, dict):
+        return [f"--{key}", json.dumps(value, sort_keys=True)]
+    return [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
+
+
+def directory_name(words: Sequence[str], found: Fingerprint) -> str:
+    """Return a directory's name for this launch: the model, for people, and the fingerprint."""
+    model = options(masked(with_config_file(words))).get("model", "")
+    bare = _NOT_IN_A_NAME.sub("-", model.rstrip("/").rpartition("/")[2]).strip("-.")
+    return f"{bare[:NAME_LENGTH] or 'vllm'}-{found.digest}"
+
+
+def _digest_of(image: str) -> str:
+    """Return `sha256:...`; the same name or tag may be another image tomorrow."""
+    match = _IMAGE.fullmatch(image)
+    if match is None:
+        raise CommandError(
+            "--image wants a digest, sha256: and 64 hex digits: "
+            "docker image inspect --format {{.Id}} NAME"
+        )
+    return f"sha256:{match[1]}"
+
+
+def _assigned(words: Sequence[str]) -> dict[str, str]:
+    """Return what stands before the program, as in `env VLLM_X=1 vllm serve`."""
+    first = words[1:] if Path(words[0] if words else "").name == "env" else words
+    found = {}
+    for word in first:
+        match = _ASSIGNED.fullmatch(word)
+        if match is None:
+            break
+        found[match[1]] = match[2]
+    return found
