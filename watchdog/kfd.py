@@ -28,6 +28,23 @@ def kfd_gpus(tree: Tree) -> dict[int, str]:
     return found
 
 
+def kfd_archs(tree: Tree) -> list[str]:
+    """
+    Return the architecture of each GPU, such as gfx1201, in KFD's order. Raises OSError.
+
+    `gfx_target_version` is 10,000 x major + 100 x minor + stepping, the last two in hexadecimal
+    digits of the name: 120001 is gfx1201, 90010 gfx90a.
+    """
+    found = []
+    for node in tree.names(f"{KFD}/topology/nodes")[:MOST_NODES]:
+        text = tree.text(f"{KFD}/topology/nodes/{node}/properties", 16_384)
+        words = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
+        version = int(words.get("gfx_target_version", "0"))
+        if version:  # 0 is a CPU
+            found.append(f"gfx{version // 10_000}{version // 100 % 100:x}{version % 100:x}")
+    return found
+
+
 def kfd_memory(tree: Tree) -> dict[int, Memory]:
     """Return what each ROCm process holds of each GPU. Raises OSError."""
     gpus = kfd_gpus(tree)

@@ -9,7 +9,9 @@ is no "no". The root is an argument, so that a made-up tree reads like the real 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +19,7 @@ from typing import Final, NamedTuple
 MOST_PROCESSES: Final = 32_768
 MOST_FILES: Final = 16_384  # open files of one process
 MOST_TEXT: Final = 65_536  # bytes of one file; a command line may be long
+MOST_ENVIRONMENT: Final = 1 << 20  # bytes
 
 FIRST_NAMESPACE: Final = "pid:[4026531836]"
 """The kernel's fixed name of the process namespace that sees every process."""
@@ -85,6 +88,28 @@ def argv(proc: Path, pid: int) -> list[str]:
     except OSError:
         return []
     return words[:-1] if words and not words[-1] else words
+
+
+def environ(proc: Path, pid: int) -> dict[str, str]:
+    """
+    Return the environment that a process was started with; what it sets later is not in it.
+
+    Raises OSError: it may be read of one's own processes, or with CAP_SYS_PTRACE.
+    """
+    text = _read(proc / str(pid) / "environ", MOST_ENVIRONMENT + 1)
+    if len(text) > MOST_ENVIRONMENT:
+        raise OSError(errno.EFBIG, f"more than {MOST_ENVIRONMENT} bytes")
+    pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def started(proc: Path, pid: int) -> float:
+    """Return when a process began, in Unix seconds. Raises one of GONE, OSError, ValueError."""
+    fields = _read(proc / str(pid) / "stat").rpartition(")")[2].split()
+    boot = re.search(r"^btime (\d+)$", _read(proc / "stat", 1 << 22), re.MULTILINE)
+    if boot is None or len(fields) < 20:
+        raise ValueError(f"{proc} does not tell when process {pid} began")
+    return int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def group(proc: Path, pid: int) -> str:

@@ -24,7 +24,9 @@ LONGEST_SPELLING: Final = 6
 
 _QUOTED: Final = re.compile(r'("[^"\\\n]*(?:\\.[^"\\\n]*)*")(\s*:)?')  # the colon: a key of JSON
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")
-_TOKEN: Final = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}|\b(sk|hf)[-_]\w{8,}")
+_TOKEN: Final = re.compile(  # `--hf-overrides` is none
+    r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}|\b(sk(?=[-_])|hf(?=_))[-_]\w{8,}"
+)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from watchdog.domain import changes as c
 from watchdog.domain import series as s
 from watchdog.domain.changes import Changes, noted
 from watchdog.domain.finding import Argument, Finding, Verdict
+from watchdog.domain.fingerprint import fingerprint_of
 from watchdog.domain.history import History, Window
 from watchdog.domain.sample import Reading, Sample, labels
 
@@ -199,13 +200,43 @@ def test_a_server_that_lists_no_models_is_known_by_the_name_on_its_page() -> Non
     assert target.round() == ["model m -> other"]
 
 
-def test_a_new_kind_of_fact_needs_one_line() -> None:
-    assert c.FACTS["launch_fingerprint"] == "launch"
+def launch(depth: str, unread: dict[str, str] | None = None) -> dict[str, Any]:
+    """The fingerprint of a launch, as the probe tells it."""
+    asked = f'{{"method":"eagle3","num_speculative_tokens":{depth}}}'
+    argv = ["vllm", "serve", "--model=m", "--speculative-config", asked]
+    facts = {
+        "argv": argv, "environ": {}, "versions": {"vllm": "1"}, "unread": unread or {},
+        "models": {"model": dict.fromkeys(("config", "tensors", "quantization", "files"), "a")},
+    }  # fmt: skip
+    return fingerprint_of(facts).as_dict()
+
+
+def test_another_launch_is_told_factor_by_factor() -> None:
     target = Target()
-    target.facts = {**target.facts, "launch_fingerprint": "a1"}
+    target.facts = {**target.facts, "launch_fingerprint": launch("7")}
     assert target.round() == []
-    target.facts = {**target.facts, "launch_fingerprint": "b2"}
-    assert target.round() == ["launch a1 -> b2"]
+    target.facts = {**target.facts, "launch_fingerprint": launch("3")}
+    assert target.round() == ["launch speculative-config num_speculative_tokens 7 -> 3"]
+
+
+def test_what_could_not_be_read_of_a_launch_is_no_change_and_no_sameness() -> None:
+    target = Target()
+    target.facts = {**target.facts, "launch_fingerprint": launch("7")}
+    target.round()
+    assert "launch" in dict(target.state.since)
+    target.facts = {**target.facts, "launch_fingerprint": launch("7", {"environ": "EACCES"})}
+    assert target.round() == []
+    assert "launch" in dict(target.state.lost)
+    target.facts = {**target.facts, "launch_fingerprint": launch("3", {"environ": "EACCES"})}
+    assert target.round() == ["launch speculative-config num_speculative_tokens 7 -> 3"]
+
+
+def test_a_launch_that_is_none_of_ours_is_no_change() -> None:
+    target = Target()
+    target.facts = {**target.facts, "launch_fingerprint": launch("7")}
+    target.round()
+    target.facts = {**target.facts, "launch_fingerprint": {"digest": "a"}}
+    assert target.round() == []
 
 
 def test_another_depth_of_all_engines_is_one_event_and_of_one_engine_names_it() -> None:

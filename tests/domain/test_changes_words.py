@@ -93,7 +93,7 @@ def test_a_source_that_was_never_read_is_named() -> None:
     since = tuple(pair for pair in ALL if pair[0] not in ("launch", c.LINK))
     _, ruled_out = said(event(14), since=since)
     assert "GPU link that" not in ruled_out
-    assert ruled_out.endswith("; never read: launch settings, GPU links")
+    assert ruled_out.endswith("; never read: launch settings in full, GPU links")
 
 
 def test_without_a_restart_the_launch_is_the_same_whether_read_or_not() -> None:

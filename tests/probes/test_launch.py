@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.proc_tree import Proc, card, kfd, processors, write
+from watchdog.domain.fingerprint import fingerprint_of
 from watchdog.probes.launch import EVERY, Launch, is_here, listening, processes, socket_of, youngest
 from watchdog.servers import Search, Unclear, port_of
 from watchdog.tree import Tree
@@ -324,6 +325,22 @@ def test_the_gpus_of_all_workers_are_told_with_where_they_sit(proc: Proc, sys: P
     assert facts["pids"] == [500, 501, 502, 503]
     assert "gpus_unknown" not in facts
     assert json.loads(json.dumps(facts)) == facts
+
+
+def test_how_the_server_was_launched_is_told_with_its_fingerprint(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    facts = launch(proc, sys).read({**UP, "version": "0.32.0"}, LATER).facts
+    told: Any = facts["launch"]
+    assert told["versions"] == {"vllm": "0.32.0"}
+    assert "serve" in told["argv"]
+    assert facts["launch_fingerprint"] == fingerprint_of(told).as_dict()
+    assert "launch_unknown" not in facts
+
+
+def test_a_server_that_was_not_found_has_no_launch_and_a_reason(proc: Proc, sys: Path) -> None:
+    facts = launch(proc, sys).read(UP, LATER).facts
+    assert "launch" not in facts
+    assert "no process was seen" in str(facts["launch_unknown"])
 
 
 def test_the_reason_is_told_where_it_is_not_known(proc: Proc, sys: Path) -> None:

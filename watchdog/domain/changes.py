@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain.finding import OK, Finding, Verdict
+from watchdog.domain.fingerprint import Fingerprint, compare
 from watchdog.domain.history import Window
 from watchdog.domain.sample import Labels
 
@@ -33,8 +35,11 @@ ASKED_EVERY: Final = 3600.0
 
 RESTART, DEPTH, LINK, GAP = "restart", "depth", "link", "gap"
 
+LAUNCH: Final = "launch_fingerprint"
+"""The fact that is compared factor by factor: one that could not be read is no change."""
+
 FACTS: Final[Mapping[str, str]] = {
-    "launch_fingerprint": "launch",
+    LAUNCH: "launch",
     "version": "version",
     "models": "model",
 }
@@ -212,15 +217,16 @@ class _Round:
         known = dict(self.state.facts)
         for name, kind in FACTS.items():
             old, new = known.get(name), self.window.facts.get(name)
-            if new is None:
+            if new is None or _partial(new):  # may show a change, and no sameness
                 self._unread(kind)
-            else:
-                read_at = self._read(kind)
-                if old is not None and old != new:
-                    first = max(self.since[kind], read_at - ASKED_EVERY)
+            if new is not None:
+                read_at = self.read_at if _partial(new) else self._read(kind)
+                text = "" if old is None or old == new else _moved(name, old, new)
+                if text:
+                    first = max(self.since.get(kind, read_at), read_at - ASKED_EVERY)
                     after = read_at if anew else min(read_at, first)
-                    self._note(kind, f"{kind} {_shown(old)} -> {_shown(new)}", after=after)
-                known[name] = new
+                    self._note(kind, f"{kind} {text}", after=after)
+                known[name] = old if name == LAUNCH and old is not None and not text else new
         served = sorted({dict(part.subject).get("model_name", "") for part in self.window.parts})
         if "models" not in known:
             kind, old = FACTS["models"], known.get(SERVED, served)
@@ -299,6 +305,22 @@ def _link(finding: Finding) -> str:
 @lru_cache(maxsize=512)
 def _link_name(alertname: str, subject: Labels) -> str:
     return f"{alertname} of slot {dict(subject).get('slot', '?')}"
+
+
+def _partial(value: Any) -> bool:
+    """Whether it is a fingerprint that lacks what could not be read."""
+    return isinstance(value, Mapping) and bool(value.get("unread"))
+
+
+def _moved(name: str, old: Any, new: Any) -> str:
+    """Say what is different; "" where nothing is that is known of both."""
+    if name != LAUNCH:
+        return f"{_shown(old)} -> {_shown(new)}"
+    try:
+        changed = compare(Fingerprint.from_dict(old), Fingerprint.from_dict(new))
+    except ValueError:  # of a recording that is not ours
+        return ""
+    return replace(changed, unknown=()).words() if changed.changed else ""
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 NOUNS: Final[Mapping[str, str]] = {
     RESTART: "restarts",
-    "launch": "launch settings",
+    "launch": "launch settings in full",
     "version": "version",
     "model": "model",
     DEPTH: "drafter depth",

@@ -8,7 +8,7 @@ nobody listens on here: a server that listens on another port is up, and not thi
 
 While it answers, and seldom: the server is who listens on the port or, where that may not be
 seen, whose command line names it; its workers are its descendants and what else is in its
-service or container. A port proxy is not the server.
+service or container. A port proxy is not the server. How it was launched is told with it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from watchdog.domain.fingerprint import fingerprint_of
 from watchdog.domain.sample import Facts, Reading
 from watchdog.holders import held_by
+from watchdog.launches import launch_of
 from watchdog.pci import Gpu, numa_of, of_device
 from watchdog.pci import gpus as listed
 from watchdog.processes import hidden
@@ -36,7 +38,10 @@ EVERY: Final = 300.0
 MOST_PIDS: Final = 1024
 MOST_CPUS: Final = 4096
 PACKAGE: Final = "topology/physical_package_id"
-CARRIED: Final = ("gpus", "gpus_unknown", "pids", "places", "gpus_asked", "gpus_start")
+CARRIED: Final = (
+    *("gpus", "gpus_unknown", "pids", "places", "gpus_asked", "gpus_start"),
+    *("launch", "launch_unknown", "launch_fingerprint"),
+)
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,15 @@ class Launch:
 
         While the target is silent: `started_at` (Unix seconds) of the process that may be
         starting. Else `gpus`: a list of {gpu, slot, socket, numa, root, pids}, or `gpus_unknown`,
-        the reason, with the `places` of all GPUs; and `pids`, all processes of the server, where
-        they were found.
+        the reason, with the `places` of all GPUs; `pids`, all processes of the server, with its
+        `launch` (see `launches`) and that one's `launch_fingerprint`, where they were found, or
+        `launch_unknown`, the reason.
         """
         reading = self.at_once(known)
         if reading is not None:
             return reading
         if known.get("answered", True):
-            return Reading(self.name, self.target, facts=self._gpus(known, deadline))
+            return Reading(self.name, self.target, facts=self._told(known, deadline))
         port = urlsplit(self.url).port or DEFAULT_PORT
         started = youngest(processes(), port, listening())
         facts = {} if started is None else {"started_at": started}
@@ -81,46 +87,60 @@ class Launch:
     def close(self) -> None:
         """Nothing blocks."""
 
-    def _gpus(self, known: Facts, deadline: float) -> dict[str, object]:
+    def _told(self, known: Facts, deadline: float) -> dict[str, object]:
         now = time.monotonic()
         if now >= deadline:
             return {}
         about = {"gpus_asked": now, "gpus_start": known.get("process_start")}
-        return {**about, **self._asked(deadline)}
+        pids, unclear = self._server(deadline)
+        facts = {**about, **self._gpus(pids, unclear, deadline)}
+        if pids is None:
+            return {**facts, "launch_unknown": unclear}
+        version = known.get("version")
+        launch = launch_of(
+            pids, self.proc, self.tree, deadline, version if isinstance(version, str) else None
+        )
+        found = fingerprint_of(launch).as_dict()
+        own = {"pids": sorted(pids)[:MOST_PIDS], "launch": launch, "launch_fingerprint": found}
+        return {**facts, **own}
 
-    def _asked(self, deadline: float) -> dict[str, object]:
+    def _server(self, deadline: float) -> tuple[set[int] | None, str]:
+        """Return the server's processes, or None and why they are not known."""
+        unseen = hidden(self.proc)
+        if unseen:  # workers may be missing: half of a server would look like a smaller one
+            return None, unseen
+        parts = urlsplit(self.url)
+        if parts.scheme == "unix":
+            return None, "who listens on a Unix socket is not looked up"
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            return Search(port, self.proc, deadline).find(), ""
+        except Unclear as reason:
+            return None, str(reason)
+
+    def _gpus(self, pids: set[int] | None, unclear: str, deadline: float) -> dict[str, object]:
         try:
             cards = {gpu.address: gpu for gpu in listed(self.tree)}
         except OSError as error:
             return {"gpus_unknown": f"the PCI bus cannot be read ({errno_name(error)})"}
         if not cards:
             return {"gpus": []}
-        return self._searched(cards, deadline)
+        if pids is None:
+            return {"gpus_unknown": unclear}
+        return self._held(pids, cards, deadline)
 
-    def _searched(self, cards: Mapping[str, Gpu], deadline: float) -> dict[str, object]:
-        unseen = hidden(self.proc)
-        if unseen:  # workers may be missing: half of a server would look like a smaller one
-            return {"gpus_unknown": unseen}
-        parts = urlsplit(self.url)
-        if parts.scheme == "unix":
-            return {"gpus_unknown": "who listens on a Unix socket is not looked up"}
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        try:
-            pids = Search(port, self.proc, deadline).find()
-        except Unclear as reason:
-            return {"gpus_unknown": str(reason)}
+    def _held(self, pids: set[int], cards: Mapping[str, Gpu], deadline: float) -> dict[str, object]:
         vendors = {address: gpu.vendor for address, gpu in cards.items()}
         own = held_by(pids, vendors, self.tree, self.proc, deadline)
-        facts: dict[str, object] = {"pids": sorted(pids)[:MOST_PIDS]}
         if own.gpus is None:
             # Who holds them may be told by their driver: where each sits is told here.
             places = [place_of(self.tree, gpu) for gpu in cards.values()]
-            return {**facts, "gpus_unknown": own.why, "places": places}
+            return {"gpus_unknown": own.why, "places": places}
         held = own.gpus.items()
         gpus = [
             {**place_of(self.tree, cards[at]), "pids": sorted(who)[:MOST_PIDS]} for at, who in held
         ]
-        return {**facts, "gpus": gpus}
+        return {"gpus": gpus}
 
 
 def _fresh(known: Facts) -> bool:

@@ -1,0 +1,139 @@
+"""How a server was launched, read of its processes: what is told, what is not, and no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proc_tree import Proc, card, write
+from watchdog.domain.fingerprint import compare, fingerprint_of
+from watchdog.launches import launch_of
+from watchdog.tree import Tree
+
+SECRET = "sk-seeded-0123456789"
+ASKED = '{"method":"eagle3","model":"drafter","num_speculative_tokens":7}'
+SERVE = ["/venv/bin/python", "/venv/bin/vllm", "serve", "--model=/nowhere", "--api-key", SECRET]
+CONTAINER = "0123456789abcdef" * 4
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    made = Proc(tmp_path / "proc")
+    write(made.root / "stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 9\n")
+    return made
+
+
+def environment(proc: Proc, pid: int, **variables: str) -> None:
+    write(proc.root / str(pid) / "environ", "".join(f"{n}={v}\0" for n, v in variables.items()))
+
+
+def told(proc: Proc, *pids: int, sys: Path | None = None, version: str | None = "1") -> Any:
+    tree = Tree(sys or proc.root / "no-sys")
+    return launch_of(pids, proc.root, tree, time.monotonic() + 5, version)
+
+
+def model(folder: Path, **config: object) -> Path:
+    write(folder / "config.json", json.dumps({"architectures": ["A"], **config}))
+    return folder
+
+
+def test_the_process_that_the_workers_descend_from_is_the_launch(proc: Proc) -> None:
+    proc.add(10, SERVE)
+    proc.add(11, "VLLM::EngineCore", parent=10)
+    proc.add(12, SERVE, parent=10)  # an API worker has the same words
+    environment(proc, 10, VLLM_USE_V1="1")
+    environment(proc, 12, VLLM_USE_V1="0")
+    found = told(proc, 10, 11, 12)
+    assert found["argv"][:4] == SERVE[:4]
+    assert found["environ"] == {"VLLM_USE_V1": "1"}
+    assert found["versions"] == {"vllm": "1"}
+    assert found["started_at"] == 1_700_000_000 + 100 / os.sysconf("SC_CLK_TCK")
+
+
+def test_no_secret_of_argv_or_environment_is_kept(proc: Proc) -> None:
+    proc.add(10, SERVE)
+    environment(proc, 10, VLLM_API_KEY=SECRET, HF_TOKEN=SECRET, VLLM_USE_V1="1", HOME="/root")
+    found = told(proc, 10)
+    assert SECRET not in json.dumps(found)
+    assert SECRET not in json.dumps(fingerprint_of(found).as_dict())
+    assert found["environ"] == {"VLLM_USE_V1": "1"}
+
+
+def test_what_may_not_be_read_is_told_and_proves_no_sameness(proc: Proc) -> None:
+    proc.add(10, SERVE)
+    found = told(proc, 10)
+    assert "ENOENT" in found["unread"]["environ"]
+    assert fingerprint_of(found).partial
+    environment(proc, 10, VLLM_USE_V1="1")
+    again = fingerprint_of(told(proc, 10))
+    assert compare(fingerprint_of(found), again).changed == ()
+    assert not compare(fingerprint_of(found), again).same
+
+
+@pytest.mark.parametrize("several", [(), (SERVE, SERVE)], ids=["none", "two"])
+def test_without_one_head_there_is_no_command_line(proc: Proc, several: tuple[Any, ...]) -> None:
+    pids = [proc.add(20 + i, words) and 20 + i for i, words in enumerate(several)]
+    found = told(proc, *pids)
+    assert "argv" not in found
+    assert "no single process" in found["unread"]["argv"]
+
+
+def test_a_command_line_without_bounds_is_not_kept(proc: Proc) -> None:
+    proc.add(10, [*SERVE, *["x"] * 1024])
+    assert "1024 words" in told(proc, 10)["unread"]["argv"]
+
+
+def test_folders_of_model_and_drafter_are_identified_where_the_server_sees_them(
+    proc: Proc, tmp_path: Path
+) -> None:
+    target = model(tmp_path / "models/target")
+    place = proc.add(10, ["vllm", "serve", str(target), "--speculative-config", ASKED])
+    model(tmp_path / "run/drafter", hidden=1)
+    (place / "cwd").symlink_to(tmp_path / "run")
+    environment(proc, 10)
+    found = told(proc, 10)
+    assert found["models"]["model"]["architecture"] == "A"
+    assert found["models"]["drafter"]["config"] != found["models"]["model"]["config"]
+    before = fingerprint_of(found)
+    model(tmp_path / "run/drafter", hidden=2)
+    changed = compare(before, fingerprint_of(told(proc, 10))).changed
+    assert {one.name for one in changed} == {"drafter config"}
+
+
+def test_a_container_sees_its_own_files_and_its_image_is_not_known(
+    proc: Proc, tmp_path: Path
+) -> None:
+    place = proc.add(10, ["vllm", "serve", "/m"], group=f"/system.slice/docker-{CONTAINER}.scope")
+    model(tmp_path / "inside/m")
+    (place / "root").symlink_to(tmp_path / "inside")
+    environment(proc, 10)
+    found = told(proc, 10)
+    assert found["models"]["model"]["architecture"] == "A"
+    assert found["container"] == CONTAINER[:12]
+    assert CONTAINER[:12] in found["unread"]["image"]
+
+
+def test_where_nobody_tells_the_architecture_it_is_missing(proc: Proc, tmp_path: Path) -> None:
+    proc.add(10, SERVE)
+    assert "gpu" not in told(proc, 10, sys=tmp_path / "sys")["unread"]
+    card(tmp_path / "sys", "0000:05:00.0", vendor="0x10de")
+    assert "NVIDIA" in told(proc, 10, sys=tmp_path / "sys")["unread"]["gpu"]
+
+
+@pytest.mark.parametrize(("version", "name"), [(120001, "gfx1201"), (90010, "gfx90a")])
+def test_the_architecture_of_the_gpus_is_that_of_the_driver(
+    proc: Proc, tmp_path: Path, version: int, name: str
+) -> None:
+    proc.add(10, SERVE)
+    nodes = tmp_path / "sys/class/kfd/kfd/topology/nodes"
+    write(nodes / "0/properties", "cpu_cores_count 8\ngfx_target_version 0\n")
+    for node in ("1", "2"):
+        write(nodes / node / "properties", f"simd_count 64\ngfx_target_version {version}\n")
+    assert told(proc, 10, sys=tmp_path / "sys")["gpu"] == {"arch": name}
+    write(nodes / "2/properties", "gfx_target_version many\n")
+    assert "gpu" in told(proc, 10, sys=tmp_path / "sys")["unread"]
