@@ -403,6 +403,21 @@ def test_a_collapse_from_a_restart_on_is_told_once_and_not_once_more_when_it_is_
         assert engine.bad == ""
 
 
+def test_the_first_requests_of_a_collapse_are_no_part_of_a_restart_that_is_judged_later() -> None:
+    """It is told once: what was gathered before it was called dead holds dead drafts as well."""
+    engine = learned()
+    engine.restart()
+    engine.blocks(1, scaled(0.9))
+    engine.blocks(1, scaled(0.27))
+    engine.blocks(5, scaled(0.27), doubts={"SpecDecodeCollapsed": Verdict.CRITICAL})
+    engine.restart()
+    engine.blocks(1, requests=20.0)
+    assert engine.bad == ""
+    for _ in range(12):
+        engine.blocks(1)
+        assert engine.bad == ""
+
+
 def test_an_engine_that_was_away_comes_back_as_after_a_restart() -> None:
     """Away for so long that the history does not know it any more: it is not told of a reset."""
     engine = learned()

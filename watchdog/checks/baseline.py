@@ -42,6 +42,7 @@ from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
 
 NAME = "SpecDecodeDegraded"
+DEAD = "SpecDecodeCollapsed"
 EVEN = Deeper(0.0, 0.0)
 BAD = (Verdict.WARNING, Verdict.CRITICAL)
 WAIT = 3 * DAY
@@ -151,7 +152,10 @@ class BaselineCheck:
             return state._replace(open=opened, over=False)
         # As of blocks: what another check tells is told once, and may be mended meanwhile.
         judged = state._replace(open=opened, over=False)
-        if not doubtful:
+        if window.doubts.get(DEAD) is Verdict.CRITICAL:
+            # Its first requests were gathered before it was called dead: begin again after it.
+            judged = judged._replace(since=NO_BLOCK, life=NO_BLOCK)
+        elif not doubtful:
             judged = judged._replace(
                 since=state.since.then(d, window.grown, doubtful=False),
                 life=state.life.then(d, window.grown, doubtful=False),
@@ -265,7 +269,7 @@ class BaselineCheck:
         why = ""
         if state.raised:
             why = WARNED
-        elif day.doubtful or "SpecDecodeCollapsed" in window.doubts:
+        elif day.doubtful or DEAD in window.doubts:
             why = "the drafter or its counters were in doubt on the last day"
         elif day.requests < self.min_requests:
             why = f"{day.requests:.0f} requests on the last day; {self.min_requests:.0f} make one"
