@@ -333,11 +333,35 @@ def test_a_second_restart_within_24_hours_is_judged_with_the_first() -> None:
     first = engine.now
     engine.blocks(6, scaled(0.8))
     engine.restart()
+    second = engine.now
     engine.blocks(1, scaled(0.8))
     assert engine.bad == ""
     found = engine.blocks(1, scaled(0.8))
     assert engine.bad == "restart"
-    assert found.argument.evidence["onset"] == [first, first]
+    assert found.argument.evidence["onset"] == [first, second]
+
+
+def test_of_several_restarts_the_onset_leaves_out_what_was_judged_and_nothing_else() -> None:
+    """The second of three broke it: which of the two later ones it was, the hours do not tell."""
+    engine = learned()
+    engine.restart()
+    engine.blocks(5)
+    engine.restart()
+    second = engine.now
+    engine.blocks(2, scaled(0.8))
+    engine.restart()
+    third = engine.now
+    found = engine.blocks(7, scaled(0.8))
+    assert engine.bad == "restart"
+    assert found.argument.evidence["onset"] == [second, third]
+
+
+def test_what_an_older_version_kept_of_a_restart_is_judged() -> None:
+    engine = learned()
+    engine.restart()
+    engine.state = engine.state._replace(restarts=())
+    engine.blocks(8, scaled(0.8))
+    assert engine.bad == "restart"
 
 
 def test_a_second_restart_that_broke_it_is_judged_after_the_first() -> None:

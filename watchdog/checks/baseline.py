@@ -231,10 +231,10 @@ class BaselineCheck:
         if not enough and now - restarted_at < WAIT:
             return state
         usual = self.usual(state)
-        newest = state.restarts[-1]
+        later = [at for at in state.restarts if at > restarted_at]
         judged = state._replace(restarted_at=None)
-        if newest > restarted_at:
-            judged = state._replace(restarted_at=newest, since=state.life)
+        if later:
+            judged = state._replace(restarted_at=later[0], since=state.life)
         if not enough or usual is None or state.raised:
             return judged
         if len(state.restarts) > self.most_restarts:  # then it is no moment of its own
@@ -243,7 +243,7 @@ class BaselineCheck:
         mended = state.life.requests >= self.min_requests and not _below(state.life, limit)
         if mended or not _below(state.since, limit):
             return judged
-        fell = (restarted_at, restarted_at)
+        fell = (restarted_at, max((restarted_at, *later)))
         return self._raise(judged, "restart", self.restart, state.since, fell, now)
 
     def _raise(

@@ -6,7 +6,7 @@ from math import lgamma
 from typing import Final
 
 INDEPENDENT: Final = 1e-6
-"""A correlation below which the beta-binomial is the binomial, to nine digits of its logarithm."""
+"""The least correlation: a beta-binomial has some, and below this one nobody could see it."""
 
 
 def log_likelihood(
