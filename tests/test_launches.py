@@ -55,6 +55,14 @@ def test_the_process_that_the_workers_descend_from_is_the_launch(proc: Proc) -> 
     assert found["started_at"] == 1_700_000_000 + 100 / os.sysconf("SC_CLK_TCK")
 
 
+def test_what_only_started_the_server_is_not_the_launch(proc: Proc) -> None:
+    proc.add(9, ["sudo", *SERVE])
+    proc.add(10, SERVE, parent=9)
+    environment(proc, 9, VLLM_USE_V1="0")
+    environment(proc, 10, VLLM_USE_V1="1")
+    assert told(proc, 9, 10)["environ"] == {"VLLM_USE_V1": "1"}
+
+
 def test_no_secret_of_argv_or_environment_is_kept(proc: Proc) -> None:
     proc.add(10, SERVE)
     environment(proc, 10, VLLM_API_KEY=SECRET, HF_TOKEN=SECRET, VLLM_USE_V1="1", HOME="/root")
@@ -62,6 +70,18 @@ def test_no_secret_of_argv_or_environment_is_kept(proc: Proc) -> None:
     assert SECRET not in json.dumps(found)
     assert SECRET not in json.dumps(fingerprint_of(found).as_dict())
     assert found["environ"] == {"VLLM_USE_V1": "1"}
+
+
+@pytest.mark.parametrize(
+    "value", ["https://me:{}@host/x", "--api-key {}", '{{"api_key": "{}"}}', "{}"]
+)
+def test_a_secret_inside_a_value_of_the_environment_is_masked(proc: Proc, value: str) -> None:
+    proc.add(10, SERVE)
+    environment(proc, 10, VLLM_X=value.format(SECRET), VLLM_Y="a=b, c")
+    found = told(proc, 10)
+    assert SECRET not in json.dumps(found)
+    assert "..." in found["environ"]["VLLM_X"]
+    assert found["environ"]["VLLM_Y"] == "a=b, c"
 
 
 def test_what_may_not_be_read_is_told_and_proves_no_sameness(proc: Proc) -> None:
@@ -88,6 +108,19 @@ def test_a_command_line_without_bounds_is_not_kept(proc: Proc) -> None:
     assert "1024 words" in told(proc, 10)["unread"]["argv"]
 
 
+def test_of_a_command_line_that_is_read_by_half_nothing_is_kept(proc: Proc) -> None:
+    proc.add(10, [*SERVE, *["x" * 99] * 700])
+    found = told(proc, 10)
+    assert "65536" in found["unread"]["argv"]
+    assert "argv" not in found
+
+
+def test_a_value_that_is_nested_too_deep_to_be_walked_is_masked(proc: Proc) -> None:
+    proc.add(10, [*SERVE, "--hf-overrides", "[" * 900 + "]" * 900])
+    assert "..." in json.dumps(told(proc, 10)["argv"])
+    assert fingerprint_of(told(proc, 10)).digest
+
+
 def test_folders_of_model_and_drafter_are_identified_where_the_server_sees_them(
     proc: Proc, tmp_path: Path
 ) -> None:
@@ -105,10 +138,20 @@ def test_folders_of_model_and_drafter_are_identified_where_the_server_sees_them(
     assert {one.name for one in changed} == {"drafter config"}
 
 
+@pytest.mark.parametrize(
+    "group",
+    [
+        f"/system.slice/docker-{CONTAINER}.scope",
+        f"/docker/{CONTAINER}",
+        f"/machine.slice/libpod-{CONTAINER}.scope/container",
+        f"/kubepods/burstable/pod0a1b2c3d/{CONTAINER}",
+        f"/kubepods.slice/kubepods-pod1.slice/cri-containerd-{CONTAINER}.scope",
+    ],
+)
 def test_a_container_sees_its_own_files_and_its_image_is_not_known(
-    proc: Proc, tmp_path: Path
+    proc: Proc, tmp_path: Path, group: str
 ) -> None:
-    place = proc.add(10, ["vllm", "serve", "/m"], group=f"/system.slice/docker-{CONTAINER}.scope")
+    place = proc.add(10, ["vllm", "serve", "/m"], group=group)
     model(tmp_path / "inside/m")
     (place / "root").symlink_to(tmp_path / "inside")
     environment(proc, 10)

@@ -16,6 +16,8 @@ def test_what_looks_like_a_token_is_hidden(token: str) -> None:
     assert HIDDEN in told
 
 
-@pytest.mark.parametrize("option", ["--hf-overrides", "--skip-tokenizer-init", "--hf-config-path"])
+@pytest.mark.parametrize(
+    "option", ["--hf-overrides", "--hf_overrides", "--skip-tokenizer-init", "--hf-config-path"]
+)
 def test_an_option_is_no_token(option: str) -> None:
     assert redactor_of((), (), ()).text(option) == option

@@ -31,7 +31,8 @@ MOST_WORD: Final = 4096
 
 MOST_VARIABLES: Final = 512
 
-_CONTAINER: Final = re.compile(r"(?:docker|libpod|crio|cri-containerd)[-/]([0-9a-f]{64})")
+_CONTAINER: Final = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=/|$)")
+"""The group of a container: `docker-ID.scope`, `/docker/ID`, `/kubepods/burstable/podUID/ID`."""
 
 
 def launch_of(
@@ -54,6 +55,9 @@ def launch_of(
         unread["argv"] = "no single process of it has the command line of a vLLM server"
         return told
     words = p.argv(proc, head)
+    if sum(len(word.encode()) + 1 for word in words) >= p.MOST_TEXT:  # no more of it is read
+        unread["argv"] = f"{p.MOST_TEXT} characters or more"
+        return told
     if len(words) > MOST_WORDS or any(len(word) > MOST_WORD for word in words):
         unread["argv"] = f"more than {MOST_WORDS} words, or one of more than {MOST_WORD} characters"
         return told
@@ -109,7 +113,7 @@ def _environment(
     except OSError as error:
         unread["environ"] = f"that of process {pid} may not be read ({errno_name(error)})"
         return None
-    kept = {n: v for n, v in whole.items() if watched(n) and not is_secret(n)}
+    kept = {n: _clean(v) for n, v in whole.items() if watched(n) and not is_secret(n)}
     if len(kept) > MOST_VARIABLES or any(len(value) > MOST_WORD for value in kept.values()):
         unread["environ"] = (
             f"more than {MOST_VARIABLES} variables, or one of more than {MOST_WORD} characters"
@@ -117,6 +121,11 @@ def _environment(
     else:
         told["environ"] = dict(sorted(kept.items()))
     return whole
+
+
+def _clean(value: str) -> str:
+    """Mask what a value holds of secrets, as in a command line: a password in a URL."""
+    return masked([f"value={value}"])[0].partition("=")[2]
 
 
 def _start(proc: Path, pid: int, told: dict[str, Any], unread: dict[str, str]) -> None:

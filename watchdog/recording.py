@@ -134,8 +134,10 @@ def _learned(launch: Launch | None, known: Facts, scrape: Scrape) -> dict[str, o
     if launch is None:
         return {}
     answered = not isinstance(scrape, NoAnswer)
+    told = {} if isinstance(scrape, ProbeError) else details_of(scrape)
     with contextlib.suppress(ProbeError):
-        reading = launch.read({**known, "answered": answered}, time.monotonic() + LAUNCH_SECONDS)
+        facts = {**known, **told, "answered": answered}
+        reading = launch.read(facts, time.monotonic() + LAUNCH_SECONDS)
         return {**reading.facts, "answered": answered}
     return {}
 

@@ -24,8 +24,8 @@ LONGEST_SPELLING: Final = 6
 
 _QUOTED: Final = re.compile(r'("[^"\\\n]*(?:\\.[^"\\\n]*)*")(\s*:)?')  # the colon: a key of JSON
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")
-_TOKEN: Final = re.compile(  # `--hf-overrides` is none
-    r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}|\b(sk(?=[-_])|hf(?=_))[-_]\w{8,}"
+_TOKEN: Final = re.compile(  # `--hf-overrides` is none, however it is written
+    r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}|(?<!--)\b(sk(?=[-_])|hf(?=_))[-_]\w{8,}"
 )
 
 

@@ -22,7 +22,10 @@ DEFAULT_PORT: Final = 8000  # of `vllm serve`
 MARKS: Final = ("vllm serve", "vllm.entrypoints", "vllm/entrypoints")
 
 LAUNCHERS: Final = frozenset(
-    {"sh", "bash", "dash", "zsh", "docker", "podman", "nerdctl", "ssh", "tmux", "screen"}
+    {
+        *("sh", "bash", "dash", "zsh", "docker", "podman", "nerdctl", "ssh", "tmux", "screen"),
+        *("sudo", "doas", "su", "runuser", "timeout"),
+    }
 )
 """Programs whose command line may quote that of a server."""
 

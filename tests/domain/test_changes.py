@@ -200,12 +200,14 @@ def test_a_server_that_lists_no_models_is_known_by_the_name_on_its_page() -> Non
     assert target.round() == ["model m -> other"]
 
 
-def launch(depth: str, unread: dict[str, str] | None = None) -> dict[str, Any]:
+def launch(
+    depth: str, unread: dict[str, str] | None = None, environ: dict[str, str] | None = None
+) -> dict[str, Any]:
     """The fingerprint of a launch, as the probe tells it."""
     asked = f'{{"method":"eagle3","num_speculative_tokens":{depth}}}'
     argv = ["vllm", "serve", "--model=m", "--speculative-config", asked]
     facts = {
-        "argv": argv, "environ": {}, "versions": {"vllm": "1"}, "unread": unread or {},
+        "argv": argv, "environ": environ or {}, "versions": {"vllm": "1"}, "unread": unread or {},
         "models": {"model": dict.fromkeys(("config", "tensors", "quantization", "files"), "a")},
     }  # fmt: skip
     return fingerprint_of(facts).as_dict()
@@ -237,6 +239,44 @@ def test_a_launch_that_is_none_of_ours_is_no_change() -> None:
     target.round()
     target.facts = {**target.facts, "launch_fingerprint": {"digest": "a"}}
     assert target.round() == []
+
+
+def test_a_launch_that_was_read_by_half_is_forgotten_once_more_of_it_is_known() -> None:
+    """Else what was added to the part that was dark would never be a change."""
+    target = Target()
+    for unread, value, events in (
+        ({"environ": "EACCES"}, "", []),
+        ({}, "1", []),
+        ({"environ": "EACCES"}, "", []),
+        ({}, "2", ["launch env VLLM_A 1 -> 2"]),
+    ):
+        environ = {"VLLM_A": value} if value else None
+        target.facts = {**target.facts, "launch_fingerprint": launch("7", unread, environ)}
+        assert target.round() == events
+
+
+def test_what_was_dark_when_another_part_changed_is_compared_with_what_was_known_before() -> None:
+    target = Target()
+    dark = {"environ": "EACCES"}
+    for depth, unread, environ, events in (
+        ("7", {}, {}, []),
+        ("3", dark, None, ["launch speculative-config num_speculative_tokens 7 -> 3"]),
+        ("3", {}, {"VLLM_A": "1"}, ["launch env VLLM_A (absent) -> 1"]),
+    ):
+        target.facts = {**target.facts, "launch_fingerprint": launch(depth, unread, environ)}
+        assert target.round() == events
+
+
+def test_what_was_kept_of_a_launch_and_cannot_be_read_is_replaced() -> None:
+    target = Target()
+    target.facts = {**target.facts, "launch_fingerprint": {"digest": "of another version"}}
+    target.round()
+    for depth, events in (
+        ("7", []),
+        ("3", ["launch speculative-config num_speculative_tokens 7 -> 3"]),
+    ):
+        target.facts = {**target.facts, "launch_fingerprint": launch(depth)}
+        assert target.round() == events
 
 
 def test_another_depth_of_all_engines_is_one_event_and_of_one_engine_names_it() -> None:

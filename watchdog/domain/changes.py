@@ -221,12 +221,11 @@ class _Round:
                 self._unread(kind)
             if new is not None:
                 read_at = self.read_at if _partial(new) else self._read(kind)
-                text = "" if old is None or old == new else _moved(name, old, new)
+                text, known[name] = _moved(name, old, new)
                 if text:
                     first = max(self.since.get(kind, read_at), read_at - ASKED_EVERY)
                     after = read_at if anew else min(read_at, first)
                     self._note(kind, f"{kind} {text}", after=after)
-                known[name] = old if name == LAUNCH and old is not None and not text else new
         served = sorted({dict(part.subject).get("model_name", "") for part in self.window.parts})
         if "models" not in known:
             kind, old = FACTS["models"], known.get(SERVED, served)
@@ -312,15 +311,23 @@ def _partial(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value.get("unread"))
 
 
-def _moved(name: str, old: Any, new: Any) -> str:
-    """Say what is different; "" where nothing is that is known of both."""
+def _moved(name: str, old: Any, new: Any) -> tuple[str, Any]:
+    """Say what is different, "" for nothing that is known of both; and what is known by now."""
+    if old is None or old == new:
+        return "", new
     if name != LAUNCH:
-        return f"{_shown(old)} -> {_shown(new)}"
+        return f"{_shown(old)} -> {_shown(new)}", new
     try:
-        changed = compare(Fingerprint.from_dict(old), Fingerprint.from_dict(new))
+        now = Fingerprint.from_dict(new)
     except ValueError:  # of a recording that is not ours
-        return ""
-    return replace(changed, unknown=()).words() if changed.changed else ""
+        return "", old
+    try:
+        was = Fingerprint.from_dict(old)
+    except ValueError:  # of one, or of another version of the program
+        return "", new
+    changed = compare(was, now)
+    text = replace(changed, unknown=()).words() if changed.changed else ""
+    return text, now.filled(was).as_dict()
 
 
 def _shown(value: Any) -> str:

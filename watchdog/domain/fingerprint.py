@@ -70,6 +70,18 @@ class Fingerprint:
         kept = tuple(x for x in self.factors if f.counts(x.name, more, less))
         return Fingerprint(kept, self.unread)
 
+    def filled(self, older: Fingerprint) -> Fingerprint:
+        """Return it with what could not be read of it as an older one of the target knew it."""
+        own, dark = {x.name for x in self.factors}, [part for part, _ in self.unread]
+        more = [x for x in older.factors if x.name not in own and _dark(x.name, dark)]
+        if len(own) + len(more) > MOST_FACTORS:
+            return self
+        gaps = [part for part, _ in older.unread]
+        wide = not {"factors", "others", "models"}.isdisjoint(gaps)
+        lacked = {_area(part) for part in gaps}
+        unread = [row for row in self.unread if wide or _area(row[0]) in lacked]
+        return Fingerprint(tuple(sorted((*self.factors, *more))), tuple(unread))
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
@@ -191,6 +203,11 @@ def _dark(name: str, unread: Iterable[str]) -> bool:
     else:
         wide = {_PARTS.get(first, "argv")}
     return not wide.union((name, "factors", "others")).isdisjoint(unread)
+
+
+def _area(part: str) -> str:
+    """Return what a part is of: `model tensors` of the model, `version vllm` of the versions."""
+    return part.partition(" ")[0].removesuffix("s")
 
 
 def _told(one: Difference) -> str:

@@ -8,6 +8,9 @@ from typing import Any, Final
 
 MASKED: Final = "..."
 
+DEEPEST: Final = 64
+"""Levels of a value of JSON that are looked at; what is below is masked."""
+
 _WORDS: Final = frozenset(
     {
         *("key", "keys", "secret", "secrets", "password", "passwords", "passwd", "pwd"),
@@ -82,15 +85,17 @@ def masked_text(text: str) -> str:
     return _SHAPES.sub(MASKED, text)
 
 
-def masked_data(value: Any) -> Any:
+def masked_data(value: Any, levels: int = DEEPEST) -> Any:
     """Mask secrets in a value of JSON."""
+    if not levels and isinstance(value, (dict, list, tuple)):
+        return MASKED
     if isinstance(value, dict):
         return {
-            masked_text(str(key)): MASKED if is_secret(str(key)) else masked_data(part)
+            masked_text(str(key)): MASKED if is_secret(str(key)) else masked_data(part, levels - 1)
             for key, part in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [masked_data(part) for part in value]
+        return [masked_data(part, levels - 1) for part in value]
     return masked_text(value) if isinstance(value, str) else value
 
 
