@@ -17,15 +17,12 @@ from typing import Any, Final
 import yaml
 
 from watchdog import yaml_marks
-from watchdog.domain.command_line import is_secret, masked, options
-from watchdog.domain.factors import watched
+from watchdog.domain.command_line import masked, options
 from watchdog.domain.fingerprint import Fingerprint, fingerprint_of
+from watchdog.domain.launch_factors import public_environ
 from watchdog.errors import CommandError
 from watchdog.launch_models import Seen, models_of
 from watchdog.regular_files import content
-
-MOST_VARIABLES: Final = 512
-MOST_VALUE: Final = 4096  # characters of one variable
 
 MOST_CONFIG: Final = 65_536  # bytes of a file of options
 MOST_DEPTH: Final = 20
@@ -71,11 +68,9 @@ def facts(
     if image is not None:
         told["image"] = _digest_of(image)
     whole = {**environ, **_assigned(words)}
-    kept = {n: v for n, v in whole.items() if watched(n) and not is_secret(n)}
-    if len(kept) > MOST_VARIABLES or any(len(value) > MOST_VALUE for value in kept.values()):
-        unread["environ"] = (
-            f"more than {MOST_VARIABLES} variables, or one of more than {MOST_VALUE} characters"
-        )
+    kept, why = public_environ(whole)
+    if kept is None:
+        unread["environ"] = why
     else:
         told["environ"] = kept
     told["models"] = models_of(options(argv), Seen(whole), deadline, unread)

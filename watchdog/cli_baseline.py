@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from watchdog.cli_options import settings_of, with_config
+from watchdog.cli_options import confirm, settings_of, with_config
 from watchdog.errors import CommandError
 
 UNKNOWN: Final = 3
@@ -76,14 +75,11 @@ def baseline_reset(
 
 def _confirm(target: str, engine: str | None, found: list[dict[str, Any]]) -> None:
     """Raise CommandError unless somebody says yes."""
-    if not sys.stdin.isatty():
-        raise CommandError("nobody can be asked whether that is meant; give --yes")
     days = [row["days"] for row in found if engine in (None, row["subject"].get("engine"))]
     whom = target if engine is None else f"{target} engine {engine}"
     known = max(days, default=0)
     question = f"forget {known} day{'' if known == 1 else 's'} of {whom} and learn anew?"
-    if not click.confirm(question, err=True):
-        raise CommandError("nothing was changed")
+    confirm(question, "nothing was changed")
 
 
 def _change(how: str, target: str, engine: str | None, config: Path | None, url: str | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from watchdog.cli_cache_launch import cache_key, cache_stamp, cache_verify
-from watchdog.cli_options import settings_of, with_config
+from watchdog.cli_options import confirm, settings_of, with_config
 from watchdog.errors import CommandError
 
 if TYPE_CHECKING:
@@ -183,9 +182,5 @@ def _size(count: int) -> str:
 
 def _confirm(doomed: list[Copy]) -> None:
     """Raise CommandError unless somebody says yes."""
-    if not sys.stdin.isatty():
-        raise CommandError("nobody can be asked whether that is meant; give --yes")
-    for copy in doomed:
-        click.echo(f"  {_told(copy)}", err=True)
-    if not click.confirm("delete this for good?", err=True):
-        raise CommandError("nothing was deleted")
+    told = [f"  {_told(copy)}" for copy in doomed]
+    confirm("delete this for good?", "nothing was deleted", told)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,16 @@ class Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             return value if isinstance(value, float) else parse_duration(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def confirm(question: str, refused: str, told: Sequence[str] = ()) -> None:
+    """Show lines and ask. Raises CommandError unless somebody says yes; `refused` is then said."""
+    if not sys.stdin.isatty():
+        raise CommandError("nobody can be asked whether that is meant; give --yes")
+    for line in told:
+        click.echo(line, err=True)
+    if not click.confirm(question, err=True):
+        raise CommandError(refused)
 
 
 def with_config(command: Callable[..., Any]) -> Callable[..., Any]:

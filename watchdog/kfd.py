@@ -37,8 +37,7 @@ def kfd_archs(tree: Tree) -> list[str]:
     """
     found = []
     for node in tree.names(f"{KFD}/topology/nodes")[:MOST_NODES]:
-        text = tree.text(f"{KFD}/topology/nodes/{node}/properties", 16_384)
-        words = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
+        words = _properties(tree, f"{KFD}/topology/nodes/{node}")
         version = int(words.get("gfx_target_version", "0"))
         if version:  # 0 is a CPU
             found.append(f"gfx{version // 10_000}{version // 100 % 100:x}{version % 100:x}")
@@ -56,13 +55,18 @@ def _node(tree: Tree, place: str) -> tuple[int, str]:
     """Return a node's number and address; 0 for one that is no GPU or of another container."""
     try:
         number = int(tree.text(f"{place}/gpu_id"))
-        lines = tree.text(f"{place}/properties").splitlines()
-        words = dict(line.split(None, 1) for line in lines if " " in line)
+        words = _properties(tree, place)
         at, domain = int(words["location_id"]), int(words.get("domain", "0"))
     except (OSError, KeyError, ValueError):
         return 0, ""
     bus, device, function = at >> 8 & 0xFF, at >> 3 & 0x1F, at & 0x7
     return number, f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
+
+
+def _properties(tree: Tree, place: str) -> dict[str, str]:
+    """Return a node's properties by name. Raises OSError."""
+    lines = tree.text(f"{place}/properties").splitlines()
+    return dict(line.split(None, 1) for line in lines if " " in line)
 
 
 def _booked(tree: Tree, place: str, gpus: Mapping[int, str], *, inner: bool = False) -> Memory:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from watchdog import processes as p
-from watchdog.domain.command_line import is_secret, masked, options
-from watchdog.domain.factors import watched
+from watchdog.domain.command_line import masked, options
+from watchdog.domain.launch_factors import public_environ
 from watchdog.kfd import kfd_archs
 from watchdog.launch_models import Seen, models_of
 from watchdog.pci import gpus
@@ -28,8 +28,6 @@ from watchdog.tree import Tree, errno_name
 MOST_WORDS: Final = 1024
 MOST_WORD: Final = 4096
 """Words of a command line that are kept, and characters of each word and value."""
-
-MOST_VARIABLES: Final = 512
 
 _CONTAINER: Final = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=/|$)")
 """The group of a container: `docker-ID.scope`, `/docker/ID`, `/kubepods/burstable/podUID/ID`."""
@@ -113,19 +111,12 @@ def _environment(
     except OSError as error:
         unread["environ"] = f"that of process {pid} may not be read ({errno_name(error)})"
         return None
-    kept = {n: _clean(v) for n, v in whole.items() if watched(n) and not is_secret(n)}
-    if len(kept) > MOST_VARIABLES or any(len(value) > MOST_WORD for value in kept.values()):
-        unread["environ"] = (
-            f"more than {MOST_VARIABLES} variables, or one of more than {MOST_WORD} characters"
-        )
+    kept, why = public_environ(whole)
+    if kept is None:
+        unread["environ"] = why
     else:
-        told["environ"] = dict(sorted(kept.items()))
+        told["environ"] = kept
     return whole
-
-
-def _clean(value: str) -> str:
-    """Mask what a value holds of secrets, as in a command line: a password in a URL."""
-    return masked([f"value={value}"])[0].partition("=")[2]
 
 
 def _start(proc: Path, pid: int, told: dict[str, Any], unread: dict[str, str]) -> None:

@@ -14,15 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
-from watchdog.domain.acceptance import NOTHING, Decode, Recent
+from watchdog.domain.acceptance import NOTHING, SCRAPE, Decode, Recent
 from watchdog.domain.acceptance_words import Case
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.likelihood import log_likelihood
 from watchdog.domain.profile import Profile
-
-SCRAPE: Final = 15.0
-"""Seconds of the scrapes that the limits were chosen with."""
 
 DEADEST: Final = 1e-3
 """The lowest share that a drafter is taken for: at 0 no two requests could differ."""

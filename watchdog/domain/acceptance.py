@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import add
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
 
@@ -185,16 +185,20 @@ def padded_drafts(drafts: float, first_tokens: float, updates: float | None) -> 
     return max(0.0, min(beyond, first_tokens))
 
 
+SCRAPE: Final = 15.0
+"""Seconds of the scrapes that limits were chosen with: in less time a request is no new one."""
+
+
 def effective_drafts(drafts: float, requests: float, seconds: float, icc: float) -> float:
     """
     Discount drafts for those of one request being alike: n / (1 + (m - 1) * icc).
 
-    m is the drafts per request in this window, as if it were 15 s long where it is shorter, so
+    m is the drafts per request in this window, as if it were SCRAPE long where it is shorter, so
     that faster scrapes do not count the same request twice.
     """
     if drafts <= 0:
         return 0.0
-    per_request = drafts / max(1.0, requests) * max(1.0, 15.0 / seconds)
+    per_request = drafts / max(1.0, requests) * max(1.0, SCRAPE / seconds)
     return drafts / (1 + (max(1.0, per_request) - 1) * icc)
 
 

@@ -13,6 +13,9 @@ from watchdog.domain.masking import is_secret
 MOST_WORDS: Final = 4096
 """Words of a command line; what is longer is not read at all, since its end may matter."""
 
+MOST_VARIABLES: Final = 512
+MOST_VALUE: Final = 4096  # characters of one variable
+
 DRAFTER: Final = "speculative-config model"
 MODEL_PARTS: Final = ("config", "tensors", "quantization", "files")
 """Parts of a model's identity that are factors; the others only help to show these."""
@@ -26,6 +29,24 @@ _OWN: Final = frozenset({"image", "drafter", "gpu", "version", "env", "option"})
 
 Fact = tuple[str, Any, str]
 """A name, a value of JSON, and how it is shown."""
+
+
+def public_environ(whole: Mapping[str, str]) -> tuple[dict[str, str] | None, str]:
+    """
+    Return the variables that may change graphs, without secrets, or None and why they are none.
+
+    A secret is known by its variable's name, or by how it stands in a value: a password in a URL.
+    """
+    kept = {n: _clean(v) for n, v in whole.items() if f.watched(n) and not is_secret(n)}
+    if len(kept) > MOST_VARIABLES or any(len(value) > MOST_VALUE for value in kept.values()):
+        return None, (
+            f"more than {MOST_VARIABLES} variables, or one of more than {MOST_VALUE} characters"
+        )
+    return dict(sorted(kept.items())), ""
+
+
+def _clean(value: str) -> str:
+    return masked([f"value={value}"])[0].partition("=")[2]
 
 
 def facts_of(
