@@ -7,6 +7,8 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -332,6 +334,32 @@ def test_a_file_locked_in_the_middle_is_left_and_used_again_with_all_that_came(
     assert store.first("one").key == "k2"  # type: ignore[union-attr]
     store.close()
     assert rows_in(path) == {"a": 4}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_that_is_tried_in_vain_is_never_called_durable_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be opened while another program writes; what memory holds cannot be moved into it."""
+    monkeypatch.setattr("watchdog.store.RETRY", 0.0)
+    store, _ = opened(path)
+    seen, over = set[tuple[bool, bool]](), threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.001):
+            seen.add((store.durable, store.trouble == ""))
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        store.save(ROWS.items())
+        with ThreadPoolExecutor(1) as looker:
+            looker.submit(look)
+            store.save({"a": 2}.items())
+            over.set()
+    assert seen == {(False, False)}
+    store.save({"a": 3}.items())
+    assert store.durable
+    store.close()
 
 
 def test_a_directory_that_cannot_be_had_leaves_memory_and_says_so(tmp_path: Path) -> None:

@@ -166,8 +166,14 @@ class Store:
                 return otherwise
 
     def _use_file(self, patience: float | None = None) -> None:
-        self._tables = Tables(files.open_file(self.path, self.migrations, patience))
-        self._file = files.which(self.path)
+        self._use(self._opened(patience))
+
+    def _opened(self, patience: float | None = None) -> Tables:
+        return Tables(files.open_file(self.path, self.migrations, patience))
+
+    def _use(self, file: Tables) -> None:
+        """Keep things in the file from here on: what was kept elsewhere is in it already."""
+        self._tables, self._file = file, files.which(self.path)
         self._durable = self._known = True
         self.trouble = ""
 
@@ -262,12 +268,12 @@ class Store:
         memory, known = self._tables, self._known
         try:
             self._hold()
-            self._use_file()
+            file = self._opened()
         except (sqlite3.Error, OSError, CommandError) as error:
             if files.reason_of(error) != "corrupt" or not self._begin_anew("corrupt", error):
                 self._not_yet(memory, error, known=known)
                 return
-        file = self._tables
+            file = self._tables
         try:
             file.transaction(lambda: self._move(memory, file, known=known))
         except sqlite3.Error as error:
@@ -275,6 +281,7 @@ class Store:
             self._not_yet(memory, error, known=known)
             return
         memory.db.close()
+        self._use(file)
         log.warning("the store can be used again", file=str(self.path))
 
     def _not_yet(self, memory: Tables, error: Exception, *, known: bool) -> None:
