@@ -235,6 +235,8 @@ def test_no_targets_at_all_is_allowed_and_warned_of(tmp_path):
         ("{depth: 3}", True),
         ("{acceptance_length: 2}", True),
         ("{speculation: false}", False),
+        ('{version: "0.27.1"}', None),
+        ('{version: "0.27.1", speculation: false}', False),
         ("{}", None),
     ],
 )
@@ -251,16 +253,17 @@ def test_a_profile_holds_what_is_declared(tmp_path):
         tmp_path,
         "targets:\n"
         "  - url: http://h:1\n"
-        "    expect: {method: EAGLE3, depth: 3, acceptance_length: 2.5}\n"
+        "    expect: {method: EAGLE3, depth: 3, acceptance_length: 2.5, version: '0.27'}\n"
         "    routing: prefix-aware\n"
-        "    cache: {cold_start: 1h30m}\n"
+        "    cache: {cold_start: 1h30m, warm_start: 5m}\n"
         "    checks: {acceptance_length: {icc: 0.2}}\n",
     )
     settings = config.load(path)
 
     profile = config.profile_of(settings, settings.targets[0])
 
-    assert dataclasses.astuple(profile) == (True, "eagle3", 3, 2.5, 5400.0, 0.2, (), "prefix-aware")
+    claims = (True, "eagle3", 3, 2.5, 5400.0, 0.2, (), "prefix-aware", "0.27", 300.0)
+    assert dataclasses.astuple(profile) == claims
 
 
 def test_a_slot_is_declared_by_any_spelling_of_its_address(tmp_path):

@@ -81,6 +81,8 @@ def profile_of(settings: Settings, target: Target) -> Profile:
         target.cache.cold_start,
         _limits_for(settings, target.name).get("acceptance_length", {}).get("icc", ICC),
         routing=target.routing,
+        version=expect.version,
+        warm_start=target.cache.warm_start,
     )
 
 

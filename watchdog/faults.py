@@ -14,11 +14,7 @@ from watchdog.duration import format_duration
 from watchdog.settings import Settings
 from watchdog.yaml_marks import Document, Fault, Place
 
-LATER: Final = frozenset(
-    {
-        "targets.launch", "targets.canary", "targets.expect.version", "targets.cache.warm_start",
-    }
-)  # fmt: skip
+LATER: Final = frozenset({"targets.canary"})
 """Keys that the design has and this version has not."""
 
 OTHER_WORDS: Final[Mapping[str, str]] = MappingProxyType(

@@ -29,6 +29,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._:-]+")
 _NAME = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,128}")
 _METHOD = re.compile(r"[a-z0-9_]{1,64}")
+_VERSION = re.compile(r"v?[0-9][A-Za-z0-9.+_!-]{0,63}")
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,240}\.(?:service|scope|slice)")
+_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_FACTOR = re.compile(r"[A-Za-z0-9*][A-Za-z0-9_.* -]{0,119}")
 _ROUTING = re.compile(f"{ANY_ROUTING}|{PREFIX_AWARE}")
 _ADDRESS = re.compile(r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
@@ -164,6 +168,13 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _no_number(value: Any) -> Any:
+    """YAML reads 0.27 as a number, and 0.30 as 0.3."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise ValueError('must be quoted, or YAML makes a number of it: "0.27.1"')  # noqa: TRY004
+    return value
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
@@ -183,3 +194,14 @@ Method = Annotated[
     _matching(_METHOD, "may hold letters, digits and _; such as eagle3, mtp, dflash, ngram"),
 ]
 Routing = Annotated[str, _matching(_ROUTING, f"must be {ANY_ROUTING} or {PREFIX_AWARE}")]
+Version = Annotated[
+    str, BeforeValidator(_no_number), _matching(_VERSION, 'must be a version such as "0.27.1"')
+]
+Unit = Annotated[
+    str, _matching(_UNIT, "must be the full name of a systemd unit, such as vllm.service")
+]
+Container = Annotated[str, _matching(_CONTAINER, "must be a container's name or ID")]
+FactorName = Annotated[
+    str,
+    _matching(_FACTOR, "must be an option without dashes, or a variable; `*` stands for any rest"),
+]

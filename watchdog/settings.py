@@ -17,15 +17,20 @@ from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, fie
 
 from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.domain.profile import ANY_ROUTING
+from watchdog.duration import format_duration
 from watchdog.fetch import Access
 from watchdog.fields import (
+    Container,
     Directory,
     Duration,
+    FactorName,
     File,
     Method,
     Name,
     Routing,
     Text,
+    Unit,
+    Version,
     lanes,
     listen_address,
     name_of,
@@ -51,6 +56,9 @@ __all__ = [
     "WebhookSettings", "access_of",
 ]  # fmt: skip
 
+MOST_FACTORS: Final = 64
+"""Names in each list of factors."""
+
 LIMITS: Final = limits_model(CHECKS)
 OF_TARGETS: Final = limits_model(
     {name: check for name, check in CHECKS.items() if check.about not in ABOUT_HOST}
@@ -67,12 +75,17 @@ else:
     ]
 
 
+DRAFTER: Final = ("method", "depth", "acceptance_length")
+"""Claims that there is a drafter at all."""
+
+
 class Expect(Strict):
     """What is claimed of a target, for the checks to verify; None where nothing is claimed."""
 
     method: Method | None = None
     depth: Annotated[int, Field(ge=1, le=64)] | None = None
     acceptance_length: Annotated[float, Field(ge=1)] | None = None
+    version: Version | None = None
     # last, because the others imply it
     speculation: bool | None = Field(default=None, validate_default=True)
 
@@ -87,17 +100,57 @@ class Expect(Strict):
     @field_validator("speculation")
     @classmethod
     def _implied(cls, speculation: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001  (pydantic's way)
-        claims = [key for key, value in info.data.items() if value is not None]
+        claims = [key for key in DRAFTER if info.data.get(key) is not None]
         if speculation is False and claims:
             raise ValueError(f"false contradicts {' and '.join(claims)}; leave one of them out")
         return True if claims else speculation
 
 
+class Factors(Strict):
+    """Options and environment variables that change graphs beyond those known, or that do not."""
+
+    add: Annotated[tuple[FactorName, ...], Field(strict=False, max_length=MOST_FACTORS)] = ()
+    ignore: Annotated[tuple[FactorName, ...], Field(strict=False, max_length=MOST_FACTORS)] = ()
+
+
 class Cache(Strict):
-    """Where a target's compile cache is (its VLLM_CACHE_ROOT), and how long a start may take."""
+    """
+    Where a target's compile cache is (its VLLM_CACHE_ROOT), and how long a start takes.
+
+    `cold_start` is also how long a process may take before it is down; where `warm_start` is given
+    the two are floors: about so long take a start that compiles, and one that does not.
+    """
 
     directory: Directory | None = None
     cold_start: Annotated[Duration, Field(ge=0, le=86400)] = 900.0
+    warm_start: Annotated[Duration, Field(gt=0, le=86400)] | None = None
+    factors: Factors = Factors()
+
+    @field_validator("warm_start")
+    @classmethod
+    def _below_cold(cls, warm: float | None, info: ValidationInfo) -> float | None:
+        cold = info.data.get("cold_start")
+        if warm is not None and cold is not None and warm >= cold:
+            raise ValueError(f"must be below cold_start, which is {format_duration(cold)}")
+        return warm
+
+
+class LaunchSettings(Strict):
+    """Which processes of this host are the server, where that is known, and its log."""
+
+    systemd_unit: Unit | None = None
+    container: Container | None = None
+    pid_file: File | None = None
+    log: File | None = None
+
+    @field_validator("container", "pid_file")
+    @classmethod
+    def _one_way(cls, value: Any, info: ValidationInfo) -> Any:
+        ways = ("systemd_unit", "container", "pid_file")
+        others = [key for key in ways if info.data.get(key) is not None]
+        if value is not None and others:
+            raise ValueError(f"{others[0]} names the processes already; leave one of them out")
+        return value
 
 
 class Target(Strict):
@@ -107,6 +160,7 @@ class Target(Strict):
     name: Name = Field(default="", validate_default=True)
     expect: Expect = Expect()
     routing: Routing = ANY_ROUTING
+    launch: LaunchSettings = LaunchSettings()
     cache: Cache = Cache()
     bearer_token_file: File | None = None
     tls: Tls = Tls()

@@ -25,7 +25,9 @@ class Profile:
 
     `depth` in draft positions, `acceptance_length` in tokens, `cold_start` in seconds: how long
     a young process may take before it answers. `icc` is 0 to 1. `slots` are the host's: what its
-    GPU links are declared to be. `routing` is how requests come to its engines.
+    GPU links are declared to be. `routing` is how requests come to its engines. `version` is the
+    one that vLLM should have. `warm_start` in seconds: about so long takes a start that compiles
+    nothing; where it is declared, `cold_start` is about how long one takes that does.
     """
 
     speculation: bool | None = None
@@ -36,6 +38,8 @@ class Profile:
     icc: float = ICC
     slots: tuple[Slot, ...] = ()
     routing: str = ANY_ROUTING
+    version: str | None = None
+    warm_start: float | None = None
 
     @property
     def drafts_sometimes(self) -> bool:
