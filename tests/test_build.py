@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from watchdog.board import Board
-from watchdog.build import address_of, destinations_of, marks_of, places_of, sinks_of
+from watchdog.build import (
+    address_of,
+    destinations_of,
+    marks_of,
+    places_of,
+    probes_of,
+    sinks_of,
+)
 from watchdog.clock import Clock
 from watchdog.domain.report import Report
 from watchdog.errors import ConfigError
+from watchdog.probes.compile_cache import CompileCache
+from watchdog.probes.launch import Launch
 from watchdog.settings import PingSettings, Settings, WebhookSettings
 from watchdog.store import Store
 
@@ -112,3 +121,20 @@ def test_an_address_that_cannot_be_read_fails_its_own_place_alone(tmp_path: Path
     told = [d for sink in (sinks[1], sinks[3]) for d in sink.send(report, 0.0)]
     assert [(d.instance, d.ok) for d in told] == [("none", False), ("ping", False)]
     assert all("no such file" in d.detail for d in told)
+
+
+def test_what_is_configured_to_count_goes_to_the_targets_launch() -> None:
+    factors = {"add": ["MY_*"], "ignore": ["seed"]}
+    targets = [{"url": "http://127.0.0.1:1", "cache": {"factors": factors}},
+               {"url": "http://127.0.0.1:2"}]  # fmt: skip
+    probes = probes_of(Settings.model_validate({"targets": targets}))
+    found = [(probe.more, probe.less) for probe in probes if isinstance(probe, Launch)]
+    assert found == [(("MY_*",), ("seed",)), ((), ())]
+
+
+def test_the_caches_of_a_target_are_looked_at_on_this_host_alone() -> None:
+    targets = [{"url": "http://127.0.0.1:1", "cache": {"directory": "/var/cache/vllm"}},
+               {"url": "http://localhost:2"}, {"url": "http://192.0.2.7:3"}]  # fmt: skip
+    probes = probes_of(Settings.model_validate({"targets": targets}))
+    found = [(p.target, p.directory) for p in probes if isinstance(p, CompileCache)]
+    assert found == [("127.0.0.1:1", Path("/var/cache/vllm")), ("localhost:2", None)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pivoted import another_root
 from tests.proc_tree import Proc, write
 from watchdog import cache_copies, cache_moves
 from watchdog.cache_copies import check_copies, copies, copy_at, delete
@@ -128,6 +129,15 @@ def test_a_link_is_refused_and_its_goal_named(cache: Path, proc: Proc) -> None:
     other = cache.with_name("link")
     other.symlink_to(cache)
     assert f"symbolic link to {cache}; name that instead" in refused(other, proc)
+
+
+def test_a_path_through_the_root_of_another_process_is_refused(proc: Proc, tmp_path: Path) -> None:
+    """It reads as our own /, where another directory of the same name may lie."""
+    (tmp_path / "var/tmp/kept").mkdir(parents=True)
+    with another_root(tmp_path) as pid:
+        inside = Path(f"/proc/{pid}/root/var/tmp")
+        with pytest.raises(CommandError, match="leads into what another process sees"):
+            aside(inside, proc, dry_run=True)
 
 
 def test_links_above_it_are_followed(cache: Path, proc: Proc, tmp_path: Path) -> None:

@@ -161,6 +161,16 @@ def test_a_container_sees_its_own_files_and_its_image_is_not_known(
     assert CONTAINER[:12] in found["unread"]["image"]
 
 
+def test_a_link_inside_a_container_is_followed_inside_it(proc: Proc, tmp_path: Path) -> None:
+    place = proc.add(10, ["vllm", "serve", "/m/now"], group=f"/docker/{CONTAINER}")
+    model(tmp_path / "inside/kept/a", hidden=1)
+    (tmp_path / "inside/m").mkdir()
+    (tmp_path / "inside/m/now").symlink_to("/kept/a")  # /kept/a of this host is another one, if any
+    (place / "root").symlink_to(tmp_path / "inside")
+    environment(proc, 10)
+    assert told(proc, 10)["models"]["model"]["architecture"] == "A"
+
+
 def test_where_nobody_tells_the_architecture_it_is_missing(proc: Proc, tmp_path: Path) -> None:
     proc.add(10, SERVE)
     assert "gpu" not in told(proc, 10, sys=tmp_path / "sys")["unread"]
@@ -180,3 +190,51 @@ def test_the_architecture_of_the_gpus_is_that_of_the_driver(
     assert told(proc, 10, sys=tmp_path / "sys")["gpu"] == {"arch": name}
     write(nodes / "2/properties", "gfx_target_version many\n")
     assert "gpu" in told(proc, 10, sys=tmp_path / "sys")["unread"]
+
+
+def test_the_process_and_its_caches_are_told_and_change_no_fingerprint(proc: Proc) -> None:
+    proc.add(10, [*SERVE, "--compilation-config", '{"cache_dir": "/chosen"}'])
+    environment(proc, 10, HOME="/root", USER="svc", VLLM_CACHE_ROOT="/var/cache/qwen")
+    found = told(proc, 10)
+    assert (found["pid"], found["root"]) == (10, "")
+    assert {one["kind"]: one["path"] for one in found["caches"]} == {
+        "vllm": "/var/cache/qwen",
+        "chosen": "/chosen",
+        "triton": "/root/.triton/cache",
+        "aiter": "/root/.aiter/jit",
+        "inductor": "/tmp/torchinductor_svc",
+    }
+    assert "HOME" not in found["environ"]
+    bare = {key: found[key] for key in found.keys() - {"pid", "root", "caches"}}
+    assert fingerprint_of(bare) == fingerprint_of(found)
+
+
+def test_caches_that_are_not_known_make_no_fingerprint_partial(proc: Proc) -> None:
+    proc.add(10, SERVE)
+    environment(proc, 10, HOME="/root", VLLM_CACHE_ROOT="relative")
+    found = told(proc, 10)
+    parts = {part for part, _ in fingerprint_of(found).unread}
+    assert "VLLM_CACHE_ROOT" in found["unread"]["caches"]
+    assert "caches" not in parts
+
+
+def test_a_server_in_a_container_or_with_mounts_of_its_own_has_another_root(proc: Proc) -> None:
+    proc.add(10, SERVE, group=f"/docker/{CONTAINER}")
+    assert told(proc, 10)["root"] == str(proc.root / "10/root")
+    proc.add(20, SERVE)
+    (proc.root / "20/ns").mkdir()
+    (proc.root / "20/ns/mnt").symlink_to("mnt:[2]")
+    (proc.root / "self/ns/mnt").symlink_to("mnt:[1]")
+    assert told(proc, 20)["root"] == str(proc.root / "20/root")
+    (proc.root / "20/ns/mnt").unlink()
+    (proc.root / "20/ns/mnt").symlink_to("mnt:[1]")
+    assert told(proc, 20)["root"] == ""
+
+
+def test_a_variable_that_is_configured_to_count_is_read_too_and_no_secret_is(proc: Proc) -> None:
+    proc.add(10, SERVE)
+    environment(proc, 10, MY_FAST="1", MY_TOKEN=SECRET, OTHER="1", VLLM_USE_V1="1")
+    later = time.monotonic() + 5
+    found = launch_of([10], proc.root, Tree(proc.root / "no-sys"), later, "1", ("MY_*",))
+    assert found["environ"] == {"MY_FAST": "1", "VLLM_USE_V1": "1"}
+    assert told(proc, 10)["environ"] == {"VLLM_USE_V1": "1"}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from watchdog.domain.sample import HOST, Facts, Reading
+from watchdog.domain.sample import HOST, Facts, Reading, Sample, labels
 from watchdog.errors import NoAnswer, NotUnderstood
 from watchdog.reader import GRACE, Readers
 
@@ -142,6 +142,15 @@ def test_facts_of_a_server_outlast_its_silence_and_say_that_it_is_silent() -> No
     readers.read_all(1)
 
     assert readers.known["t", ""] == {"seen": 1, "answered": False}
+
+
+def test_a_server_whose_page_was_read_is_not_silent_because_a_disk_is() -> None:
+    page = Reading("page", "t", (Sample(labels(target="t"), "running", 1.0),), {"page": 1})
+    readers = Readers([Fake(lambda _: page, name="page"), Fake(refuses)])
+
+    readers.read_all(1)
+
+    assert readers.known["t", ""] == {"page": 1, "answered": True}
 
 
 # --- GPUs come and go -----------------------------------------------------------------------------

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
+from tests.cache_trees import from_listing
 from tests.hostile import HostileServer, answer
+from tests.proc_tree import Proc, write
 from watchdog.domain import series as s
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood
 from watchdog.fetch import Access
 from watchdog.gpu_recording import GpuRecorder
+from watchdog.probes.compile_cache import CompileCache
+from watchdog.probes.launch import Launch
+from watchdog.probes.server_log import ServerLog
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.probes.vllm_page import parse_page
 from watchdog.recording import Recorder, Recording, Snapshot, capture
 from watchdog.redaction import redactor_of
+from watchdog.tree import Tree
 
 FIXTURES = Path(__file__).parent / "probes" / "fixtures" / "vllm_metrics"
 BODY = (FIXTURES / "g_draft_same_healthy_1_after_greedy.prom").read_bytes()
@@ -296,3 +303,108 @@ def test_a_recording_of_the_real_captures_has_their_increase(tmp_path):
         for _, readings in Recording(tmp_path).snapshots()
     ]
     assert drafts[1] - drafts[0] == 6392
+
+
+def serving(proc, **variables):
+    """A server in a made-up /proc that listens on port 8000."""
+    write(proc.root / "stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 9\n")
+    proc.add(10, ["vllm", "serve", "/nowhere", "--port", "8000"], opens=[("socket:[42]", "")])
+    proc.listen(8000, 42)
+    told = {"HOME": "/nowhere", "USER": "svc", "TMPDIR": "/nowhere", **variables}
+    write(proc.root / "10/environ", "".join(f"{name}={value}\0" for name, value in told.items()))
+
+
+def test_the_compile_cache_of_a_server_is_recorded_and_replayed(tmp_path):
+    own = socket.gethostname()
+    root = from_listing(tmp_path / own / "vllm", "listing_mode3.txt")
+    proc = Proc(tmp_path / "proc")
+    serving(proc, VLLM_CACHE_ROOT=str(root), HF_TOKEN="t0psecret", TRITON_CACHE_DIR=f"/{own}/t")
+    probes = [
+        VllmMetrics("qwen/a", "http://127.0.0.1:1"),
+        Launch("qwen/a", "http://127.0.0.1:8000", Tree(tmp_path / "no-sys"), proc.root),
+        CompileCache("qwen/a", None, proc.root),
+    ]
+    with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
+        probes[0] = VllmMetrics("qwen/a", server.url)
+        capture(probes, tmp_path / "new", NO_GPU, 2, 15.0, Ticking())
+    [file] = (tmp_path / "new/000/cache").iterdir()
+    text = file.read_text()
+    assert file.name == "qwen%2Fa.json"
+    assert own not in text
+    assert "t0psecret" not in text
+    first, second = (
+        {reading.probe: reading for reading in readings}
+        for _, readings in Recording(tmp_path / "new").snapshots()
+    )
+    found = first["compile_cache"]
+    assert (found.target, found.error) == ("qwen/a", None)
+    places = {one["kind"]: one for one in found.facts["cache"]["places"]}
+    assert places["vllm"]["newest"] == 1_700_000_006.0
+    assert places["triton"]["path"] == "/this-host/t"
+    assert second["compile_cache"].facts == found.facts  # carried over, as in a daemon
+    assert first["launch"].facts["launch"]["pid"] == 10
+
+
+def test_a_compile_cache_that_hangs_is_missing_and_nothing_else(tmp_path, monkeypatch):
+    proc = Proc(tmp_path / "proc")
+    serving(proc)
+    probes = [
+        VllmMetrics("t", "http://127.0.0.1:1"),
+        Launch("t", "http://127.0.0.1:8000", Tree(tmp_path / "no-sys"), proc.root),
+        CompileCache("t", None, proc.root),
+    ]
+    free = threading.Event()
+    monkeypatch.setattr("watchdog.probes.compile_cache.look", lambda *_: free.wait(30) and {})
+    monkeypatch.setattr("watchdog.recording.CACHE_SECONDS", 0.1)
+    with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
+        probes[0] = VllmMetrics("t", server.url)
+        assert capture(probes, tmp_path / "new", NO_GPU, 2, 15.0, Ticking()) == 2
+    free.set()
+    for _, readings in Recording(tmp_path / "new").snapshots():
+        assert {reading.probe for reading in readings} == {"vllm_metrics", "launch"}
+
+
+@pytest.mark.parametrize("body", ["[]", "{", '{"a": "' + "x" * 2**22 + '"}'])
+def test_a_recorded_cache_that_is_no_object_is_named(tmp_path, body):
+    snapshot(tmp_path / "000", metrics_prom=GOOD)
+    (tmp_path / "000/cache").mkdir()
+    (tmp_path / "000/cache/qwen.json").write_text(body)
+    with pytest.raises(CommandError, match="cache/qwen.json: is no JSON"):
+        list(Recording(tmp_path).snapshots())
+
+
+def test_what_the_log_of_a_server_says_is_recorded_and_replayed(tmp_path):
+    own = socket.gethostname()
+    log = tmp_path / "vllm.log"
+    log.write_text(
+        f"INFO 11-30 03:36:27 [x.py:1] vLLM API server version 0.10.1\n"
+        f"INFO 11-30 03:36:27 [x.py:1] non-default args: {{'api_key': 't0psecret'}}\n"
+        f"INFO 11-30 03:36:27 [x.py:1] Using cache directory: /{own}/c for vLLM's torch.compile\n"
+    )
+    with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
+        launch = Launch("qwen/a", server.url, Tree(tmp_path / "no-sys"), tmp_path / "no-proc")
+        probes = [VllmMetrics("qwen/a", server.url), launch, ServerLog("qwen/a", log)]
+        capture(probes, tmp_path / "new", NO_GPU, 2, 15.0, Ticking())
+    [file] = (tmp_path / "new/000/log").iterdir()
+    assert file.name == "qwen%2Fa.json"
+    assert "t0psecret" not in file.read_text()
+    assert own not in file.read_text()
+    first, second = (
+        {reading.probe: reading for reading in readings}
+        for _, readings in Recording(tmp_path / "new").snapshots()
+    )
+    found = first["server_log"]
+    assert (found.target, found.error) == ("qwen/a", None)
+    assert found.facts["log"]["directories"] == ["/this-host/c"]
+    assert set(found.facts) == {"log"}
+    assert second["server_log"].facts == found.facts
+
+
+def test_a_log_that_could_not_be_read_is_recorded_with_the_reason(tmp_path):
+    with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
+        launch = Launch("t", server.url, Tree(tmp_path / "no-sys"), tmp_path / "no-proc")
+        probes = [VllmMetrics("t", server.url), launch, ServerLog("t", tmp_path / "none")]
+        capture(probes, tmp_path / "new", NO_GPU, 1, 15.0, Ticking())
+    [(_, readings)] = Recording(tmp_path / "new").snapshots()
+    [found] = [reading for reading in readings if reading.probe == "server_log"]
+    assert found.facts["log_unknown"].endswith("none is not there")

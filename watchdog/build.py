@@ -11,6 +11,7 @@ from watchdog import __version__
 from watchdog.board import Board
 from watchdog.clock import Clock
 from watchdog.config import access_of, checks_for, host_profile, profile_of
+from watchdog.declared_servers import Declared
 from watchdog.domain.assess import Assessor, Watch
 from watchdog.domain.exposition import expose
 from watchdog.domain.history import History
@@ -21,15 +22,17 @@ from watchdog.fetch import Fetcher
 from watchdog.fields import secret_url
 from watchdog.pci import Gpu
 from watchdog.posting import Address
+from watchdog.probes.compile_cache import CompileCache
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
 from watchdog.probes.launch import Launch, is_here
 from watchdog.probes.nvml import Nvml
 from watchdog.probes.pcie_sysfs import PcieSysfs
+from watchdog.probes.server_log import ServerLog
 from watchdog.probes.vllm_metrics import VllmMetrics
 from watchdog.reader import Probe, Readers
 from watchdog.round import Watchdog
-from watchdog.settings import PingSettings, Settings, WebhookSettings
+from watchdog.settings import PingSettings, Settings, Target, WebhookSettings
 from watchdog.settings_alerting import expanded
 from watchdog.sinks import Sink
 from watchdog.sinks.alertmanager import Alertmanager, AlertmanagerSink
@@ -72,8 +75,24 @@ def probes_of(settings: Settings) -> list[Probe]:
     probes: list[Probe] = [Gpus(tree)]
     for target in settings.targets:
         probes.append(VllmMetrics(target.name, target.url, access_of(target)))
-        probes.append(Launch(target.name, target.url, tree))
+        declared = _declared(target)
+        factors = target.cache.factors
+        probes.append(
+            Launch(target.name, target.url, tree, declared=declared, more=factors.add,
+                   less=factors.ignore)
+        )  # fmt: skip
+        if declared.given or is_here(target.url):
+            probes.append(CompileCache(target.name, target.cache.directory))
+        log = expanded(target.launch.log)
+        if log is not None:
+            probes.append(ServerLog(target.name, log))
     return probes
+
+
+def _declared(target: Target) -> Declared:
+    """Return what names the target's processes: such a target runs on this host."""
+    launch = target.launch
+    return Declared(launch.systemd_unit, launch.container, launch.pid_file)
 
 
 def gpu_probes(settings: Settings, listed: Iterable[Mapping[str, Any]]) -> list[Probe]:
@@ -109,7 +128,7 @@ def assessor_of(settings: Settings, gap_after: float = float("inf")) -> Assessor
         watches[target.name] = Watch(
             History(target.name, profile_of(settings, target), gap_after),
             checks_for(settings, target.name),
-            here=is_here(target.url),
+            here=_declared(target).given or is_here(target.url),
             source=target.url,
         )
     labels = tuple(sorted(settings.alerting.labels.items()))

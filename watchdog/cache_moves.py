@@ -113,11 +113,17 @@ def own_directory(directory: Path) -> Path:
             )
         if not stat.S_ISDIR(mode):
             raise CommandError(f"{directory} is no directory; name the cache directory itself")
-        return directory.resolve(strict=True)
+        real = directory.resolve(strict=True)
+        if not real.samefile(directory):  # /proc/PID/root reads as a link to our own /
+            raise CommandError(
+                f"{directory} leads into what another process sees; name the path that the cache "
+                f"has on this host"
+            )
     except FileNotFoundError:
         raise CommandError(f"{directory} does not exist, so there is nothing to do") from None
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before 3.13
         raise CommandError(f"{directory}: {reason(error)}") from None
+    return real
 
 
 def _refuse_what_is_no_cache(source: Path) -> None:

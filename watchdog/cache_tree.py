@@ -40,13 +40,16 @@ BETWEEN: Final = 256
 """Entries between two looks at the clock."""
 
 
-def survey(root: Path, deadline: float, most: int = MOST_ENTRIES) -> Survey:
+def survey(root: Path, deadline: float, most: int = MOST_ENTRIES, *, follow: bool = True) -> Survey:
     """
     Look at all that lies below a root, the nearest first.
 
-    `deadline`: of `time.monotonic()`. `most`: entries that are looked at.
+    `deadline`: of `time.monotonic()`. `most`: entries that are looked at. `follow`: whether the
+    root may be a link, or lie behind one. Not of a container: `/proc/PID/root` reads as a link
+    to `/`, and what it leads to is not our `/` at all.
     """
-    root = Path(os.path.realpath(root))  # a layout is told by the names above it, too
+    if follow:
+        root = Path(os.path.realpath(root))  # a layout is told by the names above it, too
     walk = _Walk(root, deadline, most)
     walk.all()
     layouts = tuple(walk.entry(tally) for tally in walk.tallies.values())

@@ -272,11 +272,11 @@ def _held(entry: object, tree: Tree) -> dict[str, object]:
     return {"gpu": address, **place, **own, "pids": known}
 
 
-def json_of(file: Path) -> dict[str, Any]:
+def json_of(file: Path, most: int = LARGEST) -> dict[str, Any]:
     """Return a JSON object from a file; nothing where there is none. Raises CommandError."""
     try:
         with file.open("rb") as stream:
-            body = stream.read(LARGEST + 1)
+            body = stream.read(most + 1)
         data = json.loads(body)
     except FileNotFoundError:
         return {}
@@ -284,6 +284,6 @@ def json_of(file: Path) -> dict[str, Any]:
         raise CommandError(f"cannot read {file}: {(error.strerror or '?').lower()}") from error
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file}: is no JSON: {error}") from error
-    if not isinstance(data, dict) or len(body) > LARGEST:
-        raise CommandError(f"{file}: is no JSON object of at most {LARGEST} bytes")
+    if not isinstance(data, dict) or len(body) > most:
+        raise CommandError(f"{file}: is no JSON object of at most {most} bytes")
     return data

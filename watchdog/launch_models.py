@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from watchdog.domain.command_line import masked
 from watchdog.model_files import identity
+from watchdog.rooted import inside
 
 _HUB_ID: Final = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96})?")
 _REVISION: Final = re.compile(r"[\w.-]{1,128}")
@@ -71,10 +72,20 @@ def _drafter(given: Mapping[str, str]) -> tuple[str | None, str | None]:
 def _folder(name: str, revision: str | None, seen: Seen) -> Path | None:
     """Return where a model lies; None of one that the hub has and this host has not, yet."""
     if name.startswith("/"):
-        return seen.root / name.lstrip("/")
+        return _below(seen.root, name)
     if seen.cwd is not None and os.path.exists(seen.cwd / name):  # noqa: PTH110  (never raises)
         return seen.cwd / name
     return _downloaded(name, revision or "main", seen) if _HUB_ID.fullmatch(name) else None
+
+
+def _below(root: Path, path: str) -> Path:
+    """Return where an absolute path of the server lies: its links are its own, not this host's."""
+    if root == Path("/"):
+        return Path(path)
+    try:
+        return inside(root, path)
+    except OSError:  # a circle: whoever looks there is told so
+        return root / path.lstrip("/")
 
 
 def _downloaded(name: str, revision: str, seen: Seen) -> Path | None:
@@ -86,7 +97,7 @@ def _downloaded(name: str, revision: str, seen: Seen) -> Path | None:
     hub = get("HF_HUB_CACHE") or f"{home}/hub"
     if hub.startswith("~/"):
         hub = f"{get('HOME') or '/nonexistent'}{hub[1:]}"
-    model = seen.root / hub.lstrip("/") / f"models--{name.replace('/', '--')}"
+    model = _below(seen.root, hub) / f"models--{name.replace('/', '--')}"
     try:
         with (model / "refs" / revision).open("rb") as file:
             revision = file.read(64).decode("ascii", "replace").strip()

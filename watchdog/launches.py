@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from watchdog import processes as p
+from watchdog.cache_places import caches_of
 from watchdog.domain.command_line import masked, options
 from watchdog.domain.launch_factors import public_environ
-from watchdog.kfd import kfd_archs
+from watchdog.domain.version_claims import PAGE, Version, as_rows, claims_of, packages_of
+from watchdog.launch_gpus import gpu_facts
 from watchdog.launch_models import Seen, models_of
-from watchdog.pci import gpus
+from watchdog.launch_pythons import Server
+from watchdog.launch_versions import versions_told
 from watchdog.servers import is_server
 from watchdog.tree import Tree, errno_name
 
@@ -34,20 +37,29 @@ _CONTAINER: Final = re.compile(r"(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?=/|$)")
 
 
 def launch_of(
-    pids: Collection[int], proc: Path, tree: Tree, deadline: float, version: str | None = None
+    pids: Collection[int],
+    proc: Path,
+    tree: Tree,
+    deadline: float,
+    version: str | None = None,
+    more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
     Return what is known of the launch of a server that is made of these processes.
 
-    `version` is what the server reports. Keys as in the launch facts of `domain/fingerprint.py`:
-    `argv`, `environ`, `versions`, `gpu`, `models`, `started_at` (Unix seconds), `container`, and
-    `unread`, the reason by the part. `deadline` in monotonic seconds.
+    `version` is what the server reports, `more` are configured names of factors. Keys as in the
+    launch facts of `domain/fingerprint.py`: `argv`, `environ`, `versions`, `gpu`, `models`,
+    `started_at` (Unix seconds), `container`, and `unread`, the reason by the part; beside them
+    `pid`, `root` (where its files are reached, empty where ours are the same), `caches` (see
+    `cache_places`) and `version_claims`, what is claimed and reported of versions. `deadline` in
+    monotonic seconds.
     """
     unread: dict[str, str] = {}
     told: dict[str, Any] = {"unread": unread}
     if version is not None:
         told["versions"] = {"vllm": version}
-    _archs(tree, told, unread)
+    if cards := gpu_facts(tree, proc, unread):
+        told["gpu"] = cards
     head = _head(pids, proc)
     if head is None:
         unread["argv"] = "no single process of it has the command line of a vLLM server"
@@ -60,16 +72,31 @@ def launch_of(
         unread["argv"] = f"more than {MOST_WORDS} words, or one of more than {MOST_WORD} characters"
         return told
     told["argv"] = masked(words)
-    whole = _environment(proc, head, told, unread)
+    whole = _environment(proc, head, told, unread, more)
     _start(proc, head, told, unread)
     found = _CONTAINER.search(p.group(proc, head))
     if found is not None:
         told["container"] = found[1][:12]
         unread["image"] = f"the image of container {found[1][:12]} is not asked for"
+    told |= {"pid": head, "root": _root(proc, head, contained=found is not None)}
+    _versions(proc, head, Server(words, whole, Path(told["root"] or "/")), told)
+    told["caches"] = caches_of(options(words), whole, (proc, head, told["root"]), unread)
     root = Path("/") if found is None else proc / str(head) / "root"
     seen = Seen(whole, root, proc / str(head) / "cwd")
     told["models"] = models_of(options(words), seen, deadline, unread)
     return told
+
+
+def _root(proc: Path, pid: int, *, contained: bool) -> str:
+    """
+    Return where the files of a process are reached; empty where it sees the same as we do.
+
+    A service may have a /tmp of its own without being in a container, and so may we.
+    """
+    theirs, ours = p.mount_namespace(proc, pid), p.mount_namespace(proc, "self")
+    if contained or (theirs is not None and theirs != ours):
+        return str(proc / str(pid) / "root")
+    return ""
 
 
 def _head(pids: Collection[int], proc: Path) -> int | None:
@@ -86,24 +113,23 @@ def _head(pids: Collection[int], proc: Path) -> int | None:
     return heads[0] if len(heads) == 1 else None
 
 
-def _archs(tree: Tree, told: dict[str, Any], unread: dict[str, str]) -> None:
-    """Tell the architecture of AMD's GPUs; that of others is not asked for, and missing."""
-    with contextlib.suppress(OSError):  # without a PCI bus there are none
-        if any(gpu.vendor == "nvidia" for gpu in gpus(tree)):
-            unread["gpu"] = "the architecture of an NVIDIA GPU is not asked for"
-    try:
-        archs = kfd_archs(tree)
-    except FileNotFoundError:
-        return  # no AMD compute driver: nothing that is missing
-    except (OSError, ValueError) as error:
-        unread["gpu"] = errno_name(error) if isinstance(error, OSError) else str(error)
-        return
-    if archs:
-        told["gpu"] = {"arch": ", ".join(sorted(set(archs)))}
+def _versions(proc: Path, pid: int, server: Server, told: dict[str, Any]) -> None:
+    """Tell which versions run, and `version_claims`: those that are claimed and reported."""
+    exe = ""
+    with contextlib.suppress(OSError):
+        exe = str((proc / str(pid) / "exe").readlink())
+    server = server._replace(cwd=proc / str(pid) / "cwd", exe=exe, started=told.get("started_at"))
+    reported = told.get("versions", {}).get("vllm")
+    told["versions"], installed = versions_told(server, reported, told["unread"])
+    page = [] if reported is None else [Version("vllm", reported, PAGE)]
+    told["version_claims"] = {
+        "claims": as_rows(claims_of(server.environ, None)),
+        "reports": as_rows([*page, *packages_of(installed)]),
+    }
 
 
 def _environment(
-    proc: Path, pid: int, told: dict[str, Any], unread: dict[str, str]
+    proc: Path, pid: int, told: dict[str, Any], unread: dict[str, str], more: Sequence[str]
 ) -> dict[str, str] | None:
     """Keep the variables that may change graphs; return all, which nobody may keep."""
     try:
@@ -111,7 +137,7 @@ def _environment(
     except OSError as error:
         unread["environ"] = f"that of process {pid} may not be read ({errno_name(error)})"
         return None
-    kept, why = public_environ(whole)
+    kept, why = public_environ(whole, more)
     if kept is None:
         unread["environ"] = why
     else:

@@ -112,6 +112,40 @@ def started(proc: Path, pid: int) -> float:
     return int(boot[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
+def user(proc: Path, pid: int) -> int:
+    """
+    Return the number of the user that a process runs as, as the process itself sees it.
+
+    Raises one of GONE, OSError, ValueError.
+    """
+    told = re.search(r"^Uid:\s+(\d+)", _read(proc / str(pid) / "status"), re.MULTILINE)
+    if told is None:
+        raise ValueError(f"{proc} does not tell who runs process {pid}")
+    number = int(told[1])
+    with contextlib.suppress(FileNotFoundError):  # a kernel without user namespaces
+        for line in _read(proc / str(pid) / "uid_map").splitlines():
+            inside, outside, count = map(int, line.split())
+            if outside <= number < outside + count:
+                return inside + number - outside
+    return number
+
+
+def cwd(proc: Path, pid: int) -> str | None:
+    """Return a process's working directory as it sees it; None where that may not be read."""
+    try:
+        return str((proc / str(pid) / "cwd").readlink())
+    except OSError:
+        return None
+
+
+def mount_namespace(proc: Path, pid: int | str) -> str | None:
+    """Return which tree of mounts a process sees; None where that may not be read."""
+    try:
+        return str((proc / str(pid) / "ns" / "mnt").readlink())
+    except OSError:
+        return None
+
+
 def group(proc: Path, pid: int) -> str:
     """Return the control group of a process, such as `/system.slice/vllm.service`; may be empty."""
     try:

@@ -186,10 +186,13 @@ class Readers:
 
     def _remember(self, readings: Sequence[Reading]) -> None:
         known: dict[Whom, dict[str, object]] = {}
+        # Who sent a page is up: that another probe of it hangs, on a disk, is no silence.
+        up = {_whom(reading) for reading in readings if reading.samples}
         for reading in readings:
             facts = known.setdefault(_whom(reading), {"answered": True})
             facts.update(reading.facts)
-            facts["answered"] = bool(facts["answered"]) and reading.answered
+            answered = reading.answered or _whom(reading) in up
+            facts["answered"] = bool(facts["answered"]) and answered
         for whom, facts in known.items():
             if not facts["answered"]:  # what was learned of a server outlasts its silence
                 known[whom] = {**self._known.get(whom, {}), **facts}

@@ -20,16 +20,32 @@ from watchdog.domain.sample import Facts, Reading
 from watchdog.errors import CommandError, NoAnswer, NotUnderstood, ProbeError
 from watchdog.fetch import Access
 from watchdog.fetch_sockets import reason_of
-from watchdog.gpu_recording import NO_GPUS, SYS, GpuRecorder, Taken, launch_of, recorded
+from watchdog.gpu_recording import (
+    NO_GPUS,
+    SYS,
+    GpuRecorder,
+    Taken,
+    json_of,
+    launch_of,
+    recorded,
+)
+from watchdog.probes.compile_cache import CompileCache
 from watchdog.probes.launch import Launch
+from watchdog.probes.server_log import ServerLog
 from watchdog.probes.vllm_metrics import VllmMetrics, details_of
 from watchdog.probes.vllm_page import parse_page
+from watchdog.reader import GRACE, Reader
 from watchdog.redaction import Redactor, redactor_of
 from watchdog.tree import Tree
 
 LARGEST: Final = 8 * 2**20  # bytes of a file that is read
 LAUNCH: Final = "launch"
 LAUNCH_SECONDS: Final = 5.0
+CACHE: Final = "cache"
+CACHE_SECONDS: Final = 5.0
+LOG: Final = "log"
+LOG_FACTS: Final = (LOG, "log_unknown")
+LARGEST_CACHE: Final = 4 * 2**20  # bytes of what was learned of a compile cache
 DETAIL_FILES: Final = ("version.json", "models.json")
 _ANSWERED: Final = "(it answered)"
 _TIME: Final = re.compile(
@@ -41,11 +57,13 @@ Scrape = Mapping[str, bytes] | ProbeError
 
 
 class Snapshot(NamedTuple):
-    """What is written of one moment: scrapes and launch facts by target, and the GPUs."""
+    """What is written of one moment: scrapes, and facts of each kind by target, and the GPUs."""
 
     scrapes: Mapping[str, Scrape]
     gpus: Taken = NO_GPUS
     launches: Mapping[str, Facts] = MappingProxyType({})
+    caches: Mapping[str, Facts] = MappingProxyType({})
+    logs: Mapping[str, Facts] = MappingProxyType({})
 
 
 class Clock(Protocol):
@@ -78,11 +96,14 @@ class Recorder:
                 (folder / file).write_bytes(self.redactor.body(body))
         part.mkdir(parents=True, exist_ok=True)
         snapshot.gpus.write(part)
-        for target, facts in snapshot.launches.items():
-            launch = part / LAUNCH / f"{_file_name(self.redactor.text(target))}.json"
-            launch.parent.mkdir(exist_ok=True)
-            body = json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
-            launch.write_bytes(self.redactor.body(body))
+        for kind, learned in (
+            (LAUNCH, snapshot.launches), (CACHE, snapshot.caches), (LOG, snapshot.logs)
+        ):  # fmt: skip
+            for target, facts in learned.items():
+                place = part / kind / f"{_file_name(self.redactor.text(target))}.json"
+                place.parent.mkdir(exist_ok=True)
+                body = json.dumps(facts, indent=1, sort_keys=True).encode() + b"\n"
+                place.write_bytes(self.redactor.body(body))
         (part / "at").write_text(rfc3339(at) + "\n", encoding="ascii")
         part.rename(whole)
 
@@ -103,6 +124,9 @@ def capture(
     """
     pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
     launches = {probe.target: probe for probe in probes if isinstance(probe, Launch)}
+    caches = {p.target: Reader(p) for p in probes if isinstance(p, CompileCache)}
+    logs = {p.target: Reader(p) for p in probes if isinstance(p, ServerLog)}
+    seen, said = dict[str, Facts](), dict[str, Facts]()
     known: dict[str, dict[str, object]] = {}
     recorder = Recorder(redactor_for(probes))
     succeeded = 0
@@ -116,8 +140,12 @@ def capture(
             for target, scrape in scrapes.items():
                 known[target] = _learned(launches.get(target), known.get(target, {}), scrape)
             told = {target: facts for target, facts in known.items() if facts.keys() - {"answered"}}
+            seen, said = _all_looked(caches, known, seen), _all_looked(logs, known, said)
+            caught = ((target, facts.get(CACHE)) for target, facts in seen.items())
+            found = {target: cache for target, cache in caught if isinstance(cache, Mapping)}
             taken = gpus.take(min(interval, 10.0))
-            recorder.write(directory, index, began, Snapshot(scrapes, taken, told))
+            lines = {target: _of_log(facts) for target, facts in said.items() if _of_log(facts)}
+            recorder.write(directory, index, began, Snapshot(scrapes, taken, told, found, lines))
             succeeded += sum(not isinstance(scrape, ProbeError) for scrape in scrapes.values())
             rest = began + interval - clock.now()
             if index + 1 < rounds and clock.sleep(max(0.0, rest)):
@@ -126,6 +154,8 @@ def capture(
         raise CommandError(f"cannot record into {directory}: {reason_of(error)}") from error
     finally:
         gpus.close()
+        for reader in (*caches.values(), *logs.values()):
+            reader.end()
     return succeeded
 
 
@@ -140,6 +170,23 @@ def _learned(launch: Launch | None, known: Facts, scrape: Scrape) -> dict[str, o
         reading = launch.read(facts, time.monotonic() + LAUNCH_SECONDS)
         return {**reading.facts, "answered": answered}
     return {}
+
+
+def _all_looked(
+    readers: Mapping[str, Reader], known: Mapping[str, Facts], seen: Mapping[str, Facts]
+) -> dict[str, Facts]:
+    return {
+        target: _looked(reader, known.get(target, {}), seen.get(target, {}))
+        for target, reader in readers.items()
+    }
+
+
+def _looked(reader: Reader, launch: Facts, seen: Facts) -> Facts:
+    """What is known of the target's compile cache or log; a disk that hangs costs that alone."""
+    deadline = time.monotonic() + CACHE_SECONDS
+    reader.start({**seen, **launch}, deadline)
+    reader.has_ended(deadline + GRACE)
+    return reader.result().facts
 
 
 def _scrape(page: VllmMetrics, seconds: float) -> Scrape:
@@ -201,8 +248,11 @@ class Recording:
                 raise CommandError(f"{folder / 'at'}: not later than the snapshot before it")
             last = at
             readings = [_reading(target) for target in _targets(folder)]
-            launches = [launch_of(file, Tree(folder / SYS)) for file in _launches(folder)]
-            yield at, [r for r in (*readings, *launches, *recorded(folder)) if r is not None]
+            launches = [launch_of(f, Tree(folder / SYS)) for f in _learned_of(folder, LAUNCH)]
+            caches = [_cache_of(file) for file in _learned_of(folder, CACHE)]
+            logs = [_log_of(file) for file in _learned_of(folder, LOG)]
+            found = (*readings, *launches, *caches, *logs, *recorded(folder))
+            yield at, [reading for reading in found if reading is not None]
 
 
 def _number(folder: Path) -> tuple[int, str]:
@@ -242,8 +292,24 @@ def _reading(folder: Path) -> Reading | None:
     return Reading(name, target, samples, {**facts, **details_of(details)})
 
 
-def _launches(folder: Path) -> list[Path]:
-    return sorted((folder / LAUNCH).glob("*.json"))
+def _learned_of(folder: Path, kind: str) -> list[Path]:
+    return sorted((folder / kind).glob("*.json"))
+
+
+def _cache_of(file: Path) -> Reading:
+    """Read what was learned of a target's compile cache in one snapshot. Raises CommandError."""
+    target = unquote(file.name.removesuffix(".json"))
+    return Reading(CompileCache.name, target, facts={CACHE: json_of(file, LARGEST_CACHE)})
+
+
+def _log_of(file: Path) -> Reading:
+    """Read what a target's log said in one snapshot. Raises CommandError."""
+    target = unquote(file.name.removesuffix(".json"))
+    return Reading(ServerLog.name, target, facts=_of_log(json_of(file)))
+
+
+def _of_log(facts: Facts) -> Facts:
+    return {key: facts[key] for key in LOG_FACTS if key in facts}
 
 
 def _bytes(file: Path) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import select
@@ -335,6 +336,17 @@ def test_how_the_server_was_launched_is_told_with_its_fingerprint(proc: Proc, sy
     assert "serve" in told["argv"]
     assert facts["launch_fingerprint"] == fingerprint_of(told).as_dict()
     assert "launch_unknown" not in facts
+
+
+def test_configured_names_count_in_the_fingerprint_or_do_not(proc: Proc, sys: Path) -> None:
+    on_two_gpus(proc, sys)
+    write(proc.root / "500/environ", "MY_FAST=1\0VLLM_LABEL=a\0")
+    probe = dataclasses.replace(launch(proc, sys), more=("MY_*",), less=("VLLM_LABEL",))
+    found: Any = probe.read(UP, LATER).facts["launch_fingerprint"]
+    names = {factor["name"] for factor in found["factors"]}
+    assert "env MY_FAST" in names
+    assert "env VLLM_LABEL" not in names
+    assert (found["more"], found["less"]) == (["env MY_*"], ["env VLLM_LABEL"])
 
 
 def test_a_server_that_was_not_found_has_no_launch_and_a_reason(proc: Proc, sys: Path) -> None:

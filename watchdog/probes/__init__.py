@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from watchdog.probes.compile_cache import CompileCache
 from watchdog.probes.gpu_memory import GpuMemory
 from watchdog.probes.gpus import Gpus
 from watchdog.probes.inbox import Inbox
 from watchdog.probes.launch import Launch
 from watchdog.probes.nvml import Nvml
 from watchdog.probes.pcie_sysfs import PcieSysfs
+from watchdog.probes.server_log import ServerLog
 from watchdog.probes.vllm_metrics import VllmMetrics
 
 PROBES: Mapping[str, Callable[..., Any]] = {
@@ -30,6 +32,8 @@ PROBES: Mapping[str, Callable[..., Any]] = {
     "nvml": Nvml,
     "gpu_memory": GpuMemory,
     "launch": Launch,
+    "compile_cache": CompileCache,
+    "server_log": ServerLog,
     "inbox": Inbox,
     "vllm_metrics": VllmMetrics,
 }

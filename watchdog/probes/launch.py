@@ -16,14 +16,18 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from watchdog.container_images import SOCKETS, with_image
+from watchdog.declared_servers import NOTHING, Declared, declared_pids
+from watchdog.declared_servers import started_at as began
 from watchdog.domain.fingerprint import fingerprint_of
 from watchdog.domain.sample import Facts, Reading
+from watchdog.domain.version_claims import as_rows, claims_of
 from watchdog.holders import held_by
 from watchdog.launches import launch_of
 from watchdog.pci import Gpu, numa_of, of_device
@@ -40,13 +44,18 @@ MOST_CPUS: Final = 4096
 PACKAGE: Final = "topology/physical_package_id"
 CARRIED: Final = (
     *("gpus", "gpus_unknown", "pids", "places", "gpus_asked", "gpus_start"),
-    *("launch", "launch_unknown", "launch_fingerprint"),
+    *("launch", "launch_unknown", "launch_fingerprint", "versions"),
 )
 
 
 @dataclass(frozen=True)
 class Launch:
-    """`url` is the target's; remote ones have no process here."""
+    """
+    `url` is the target's; remote ones have no process here.
+
+    `declared` names its processes, wherever its URL points; `sockets` are those of container
+    engines. `more` and `less` are names that are configured to count as factors, or not to.
+    """
 
     target: str
     url: str
@@ -54,10 +63,15 @@ class Launch:
     proc: Path = Path("/proc")
     name: str = "launch"
     slot: str = ""
+    declared: Declared = NOTHING
+    sockets: Sequence[Path] = SOCKETS
+    more: tuple[str, ...] = ()
+    less: tuple[str, ...] = ()
 
     def at_once(self, known: Facts) -> Reading | None:
         """Return what needs no look at /proc: nothing, or what was found not long ago."""
-        if not is_here(self.url) or not known:  # nothing known: the first round
+        here = self.declared.given or is_here(self.url)
+        if not here or not known:  # nothing known: the first round
             return Reading(self.name, self.target)
         if known.get("answered", True) and _fresh(known):
             carried = {key: known[key] for key in CARRIED if key in known}
@@ -69,23 +83,39 @@ class Launch:
         Return the facts of the server's processes; `deadline` in monotonic seconds.
 
         While the target is silent: `started_at` (Unix seconds) of the process that may be
-        starting. Else `gpus`: a list of {gpu, slot, socket, numa, root, pids}, or `gpus_unknown`,
-        the reason, with the `places` of all GPUs; `pids`, all processes of the server, with its
-        `launch` (see `launches`) and that one's `launch_fingerprint`, where they were found, or
-        `launch_unknown`, the reason.
+        starting; where one is declared, of that one alone. Else `gpus`: a list of {gpu, slot,
+        socket, numa, root, pids}, or `gpus_unknown`, the reason, with the `places` of all GPUs;
+        `pids`, all processes of the server, with its `launch` (see `launches`), that one's
+        `launch_fingerprint` and the `versions` that are claimed and reported, where they were
+        found, or `launch_unknown`, the reason.
         """
         reading = self.at_once(known)
         if reading is not None:
             return reading
         if known.get("answered", True):
             return Reading(self.name, self.target, facts=self._told(known, deadline))
-        port = urlsplit(self.url).port or DEFAULT_PORT
-        started = youngest(processes(), port, listening())
-        facts = {} if started is None else {"started_at": started}
+        facts = self._starting(deadline)
+        if known.get("process_start") is None:  # what answers next may be another process
+            facts["gpus_asked"] = None
         return Reading(self.name, self.target, facts=facts)
 
     def close(self) -> None:
         """Nothing blocks."""
+
+    def _starting(self, deadline: float) -> dict[str, object]:
+        """Say since when a process may be starting behind the silent port."""
+        port = urlsplit(self.url).port or DEFAULT_PORT
+        if not self.declared.given:
+            started = youngest(processes(), port, listening())
+            return {} if started is None else {"started_at": started}
+        if unseen := hidden(self.proc):
+            return {"launch_unknown": unseen}
+        search = Search(port, self.proc, deadline)
+        try:
+            started = began(declared_pids(self.declared, search, self.sockets), search)
+        except Unclear as reason:
+            return {"launch_unknown": str(reason)}
+        return {} if started is None else {"started_at": started}
 
     def _told(self, known: Facts, deadline: float) -> dict[str, object]:
         now = time.monotonic()
@@ -97,12 +127,12 @@ class Launch:
         if pids is None:
             return {**facts, "launch_unknown": unclear}
         version = known.get("version")
-        launch = launch_of(
-            pids, self.proc, self.tree, deadline, version if isinstance(version, str) else None
-        )
-        found = fingerprint_of(launch).as_dict()
-        own = {"pids": sorted(pids)[:MOST_PIDS], "launch": launch, "launch_fingerprint": found}
-        return {**facts, **own}
+        reported = version if isinstance(version, str) else None
+        launch = launch_of(pids, self.proc, self.tree, deadline, reported, self.more)
+        with_image(launch, known.get("launch"), deadline, self.sockets)
+        own = {"pids": sorted(pids)[:MOST_PIDS], "versions": _claims(launch), "launch": launch}
+        found = fingerprint_of(launch, self.more, self.less)
+        return {**facts, **own, "launch_fingerprint": found.as_dict()}
 
     def _server(self, deadline: float) -> tuple[set[int] | None, str]:
         """Return the server's processes, or None and why they are not known."""
@@ -110,11 +140,14 @@ class Launch:
         if unseen:  # workers may be missing: half of a server would look like a smaller one
             return None, unseen
         parts = urlsplit(self.url)
-        if parts.scheme == "unix":
-            return None, "who listens on a Unix socket is not looked up"
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        search = Search(port, self.proc, deadline)
         try:
-            return Search(port, self.proc, deadline).find(), ""
+            if self.declared.given:
+                return declared_pids(self.declared, search, self.sockets), ""
+            if parts.scheme == "unix":
+                return None, "who listens on a Unix socket is not looked up"
+            return search.find(), ""
         except Unclear as reason:
             return None, str(reason)
 
@@ -141,6 +174,18 @@ class Launch:
             {**place_of(self.tree, cards[at]), "pids": sorted(who)[:MOST_PIDS]} for at, who in held
         ]
         return {"gpus": gpus}
+
+
+def _claims(launch: dict[str, Any]) -> dict[str, Any]:
+    """
+    Take what is claimed and reported of versions out of a launch; its image claims too.
+
+    `partial`: there may be claims that were not read, so that a missing one is not gone.
+    """
+    told: dict[str, Any] = launch.pop("version_claims", {"claims": [], "reports": []})
+    claims = [*told["claims"], *as_rows(claims_of(None, launch.get("image_labels")))]
+    partial = not {"argv", "environ", "image"}.isdisjoint(launch["unread"])
+    return {**told, "claims": claims, "partial": partial}
 
 
 def _fresh(known: Facts) -> bool:
