@@ -185,3 +185,48 @@ def test_a_draft_of_a_stamp_is_no_file_of_the_cache(tmp_path: Path) -> None:
     assert judged(tmp_path, launch()).code == SAFE
     os.mkdir(tmp_path / "torch_compile_cache")  # noqa: PTH102
     assert judged(tmp_path, launch()).code == UNKNOWN
+
+
+# --- what an older stamp does not know -----------------------------------------------------------
+
+
+def test_an_older_stamp_that_knows_less_is_unknown_until_somebody_says_it_is_the_same(
+    cache: Path,
+) -> None:
+    filled(cache, launch())
+    now = launch(versions={"vllm": "0.32.0"})
+    answer = judged(cache, now)
+    assert answer.code == UNKNOWN
+    assert answer.next_step.endswith(
+        "; or, if none but this launch filled it, `watchdog cache stamp --same`"
+    )
+    assert "1 other launch" in stamped(cache, now, NOW)
+    assert judged(cache, now).code == UNKNOWN  # to stamp it at each start proves nothing
+    assert stamped(cache, now, NOW, same=True) == ""
+    assert judged(cache, now).code == SAFE
+    assert judged(cache, launch(versions={"vllm": "0.33.0"})).code == STALE
+
+
+def test_nobody_can_say_that_a_launch_with_a_known_difference_is_the_same(cache: Path) -> None:
+    filled(cache, launch(3), launch(7))
+    now = launch(7, versions={"vllm": "0.32.0"})
+    assert "1 other launch(es) filled it before" in stamped(cache, now, NOW, same=True)
+    assert judged(cache, now).code == STALE
+    assert len(read(cache).entries) == 2  # type: ignore[union-attr]
+
+
+def test_to_a_launch_that_is_not_whole_no_stamp_is_offered(cache: Path) -> None:
+    filled(cache, launch())
+    answer = judged(cache, launch(unread={"environ": "not permitted"}, environ=None))
+    assert "--same" not in answer.next_step
+
+
+def test_a_name_that_is_configured_to_count_no_longer_makes_no_other_launch(cache: Path) -> None:
+    argv = ["vllm", "serve", "/m", "--max-model-len", "9"]
+    filled(cache, launch(argv=argv))
+    told = {"argv": argv, "environ": {}, "gpu": {}, "models": {"model": FILES},
+            "versions": {"vllm": "1"}}  # fmt: skip
+    less = fingerprint_of(told, less=["max-model-len"])
+    filled(cache, fingerprint_of(told))
+    assert stamped(cache, less, NOW) == ""
+    assert judged(cache, less).code == SAFE

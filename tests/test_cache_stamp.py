@@ -8,11 +8,23 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from watchdog import __version__, cache_stamp
-from watchdog.cache_stamp import MOST, NAME, Filled, Stamp, Unreadable, Unwritable, read, write
+from watchdog.cache_stamp import (
+    MOST,
+    NAME,
+    Filled,
+    Stamp,
+    Unreadable,
+    Unwritable,
+    read,
+    turn,
+    write,
+)
 
 AT = "2026-09-06T11:22:33Z"
 
@@ -78,6 +90,45 @@ def test_a_stamp_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     write(tmp_path, Stamp())
 
     assert done == ["sync", "rename", "sync"]
+
+
+def test_who_noted_it_is_kept_and_an_older_stamp_is_of_launchers(tmp_path):
+    write(tmp_path, Stamp((filled(1)._replace(by="daemon"), filled(2))))
+    assert [entry.by for entry in read(tmp_path).entries] == ["daemon", ""]
+    old = {key: value for key, value in filled()._asdict().items() if key != "by"}
+    for by in ({}, {"by": 7}, {"by": "somebody"}):
+        stored(tmp_path, entries=[{**old, **by}])
+        assert [entry.by for entry in read(tmp_path).entries] == [""]
+
+
+def test_two_who_write_have_turns_and_lose_nothing(tmp_path):
+    def write_one(i):
+        with turn(tmp_path):
+            stamp = read(tmp_path) or Stamp()
+            time.sleep(0.02)
+            write(tmp_path, stamp.added(filled(i)))
+
+    threads = [threading.Thread(target=write_one, args=(i,)) for i in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {entry.start - 1.5e9 for entry in read(tmp_path).entries} == set(range(5))
+
+
+def test_a_turn_that_never_ends_holds_up_no_launch(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_stamp, "PATIENCE", 0.1)
+
+    with turn(tmp_path), turn(tmp_path):
+        write(tmp_path, Stamp((filled(1),)))
+
+    assert read(tmp_path) == Stamp((filled(1),))
+
+
+def test_the_turn_of_a_directory_that_is_not_there_says_nothing(tmp_path):
+    with turn(tmp_path / "none"):
+        assert read(tmp_path / "none") is None
 
 
 # --- entries ---

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from watchdog import cache_stamp
 from watchdog.cache_stamp import NAME, Filled, Stamp
-from watchdog.domain.fingerprint import Fingerprint, compare
+from watchdog.domain.fingerprint import Comparison, Fingerprint, compare
 from watchdog.errors import CommandError
 
 SAFE: Final = 0
@@ -24,7 +25,10 @@ STALE: Final = 2
 UNKNOWN: Final = 3
 
 NOT_OF_A_COMMAND: Final = {"version": "versions", "gpu": "gpu", "image": "image"}
-"""First words of factors that a command line does not tell, and the part they belong to."""
+"""First words of factors that a command line need not tell, and the part they belong to."""
+
+
+SAME: Final = "none but this launch filled it"
 
 
 class Answer(NamedTuple):
@@ -48,7 +52,7 @@ def judged(directory: Path, now: Fingerprint) -> Answer:
     changed, unknown = [], []
     for entry in reversed(stamp.entries):  # the newest first
         was = _fingerprint(directory, entry)
-        difference = compare(_blind_as(now, was), _blind_as(was, now))
+        difference = told_alike(was, now)
         if difference.changed:
             changed.append(f"filled {entry.at} by another launch: {difference.words()}")
         elif difference.unknown:
@@ -57,29 +61,41 @@ def judged(directory: Path, now: Fingerprint) -> Answer:
         more = f" (and {len(changed) - 1} more)" if changed[1:] else ""
         return Answer(STALE, f"{directory} was {changed[0]}{more}", set_aside_line(directory))
     if unknown:
-        return Answer(UNKNOWN, f"{directory}: {unknown[0]}", set_aside_line(directory))
+        # Of a launch that is not whole itself a new stamp would say no more.
+        own = "" if now.partial else f"; or, if {SAME}, `watchdog cache stamp --same`"
+        return Answer(UNKNOWN, f"{directory}: {unknown[0]}", set_aside_line(directory) + own)
     return Answer(SAFE, f"{directory} was filled by this launch alone, {now.digest}")
 
 
-def stamped(directory: Path, found: Fingerprint, now: datetime) -> str:
+def stamped(directory: Path, found: Fingerprint, now: datetime, *, same: bool = False) -> str:
     """
     Note that this fingerprint fills a directory from now on, and make it where it is missing.
 
-    Return what to know about it, empty where nothing. Raises CommandError.
+    `same`: somebody knows that entries of which no difference is known are of this launch too;
+    they were made when less was read, or counted. Return what to know about it, empty where
+    nothing. Raises CommandError.
     """
     had_files = holds_files(directory)
-    # Before the first file, what an earlier launch announced did not happen.
-    before = _stamp(directory) if had_files else None
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
         raise CommandError(f"{directory} cannot be made: {_reason(error)}") from None
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    stamp = (before or Stamp()).added(Filled(found.as_dict(), at, now.timestamp()))
-    cache_stamp.write(directory, stamp)
+    with cache_stamp.turn(directory):
+        # Before the first file, what an earlier launch announced did not happen.
+        before = _stamp(directory) if had_files else None
+        old = before or Stamp()
+        if same:
+            old = replace(old, entries=tuple(
+                entry for entry in old.entries
+                if told_alike(_fingerprint(directory, entry), found).changed
+            ))  # fmt: skip
+        stamp = old.added(Filled(found.as_dict(), at, now.timestamp()))
+        cache_stamp.write(directory, stamp)
     if had_files and before is None:
         return "it had files before; that this launch made them is taken for granted"
-    others = {_fingerprint(directory, entry).digest for entry in stamp.entries} - {found.digest}
+    filled = [_fingerprint(directory, entry) for entry in stamp.entries]
+    others = {was.digest for was in filled if not compare(was, found).same} - {found.digest}
     if others:
         return f"{len(others)} other launch(es) filled it before; {set_aside_line(directory)}"
     return ""
@@ -97,6 +113,11 @@ def holds_files(directory: Path) -> bool:
             f"{directory} cannot be looked into: {_reason(error)}; name the cache directory, "
             f"as a user who may read it"
         ) from None
+
+
+def told_alike(was: Fingerprint, now: Fingerprint) -> Comparison:
+    """Compare two launches; what only one of both could tell of itself is unknown, no change."""
+    return compare(_blind_as(now, was), _blind_as(was, now))
 
 
 def set_aside_line(directory: Path) -> str:
@@ -130,7 +151,7 @@ def _blind_as(other: Fingerprint, one: Fingerprint) -> Fingerprint:
     """Return `one`, with what the other alone tells, and it cannot, as not known."""
     lacking = sorted(_parts(other) - _parts(one) - {part for part, _ in one.unread})
     rows = ((part, "a command line does not tell it") for part in lacking)
-    return Fingerprint(one.factors, (*one.unread, *rows))
+    return replace(one, unread=(*one.unread, *rows))
 
 
 def _parts(found: Fingerprint) -> set[str]:

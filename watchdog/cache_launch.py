@@ -1,9 +1,10 @@
 """
 The fingerprint of a launch that is still to come: of its command line, not of a process.
 
-Known then are the words, the environment that it will inherit, and the models' files. Versions
-are not looked for: this program's packages are not the server's, and vLLM's own key has vLLM's
-and torch's. Where the server runs in a container, its image stands for all of them.
+Known then are the words, the environment that it will inherit, the models' files, this host's
+GPUs, and the versions of what is installed for the Python that the words start. Where that one
+is not found, versions are left out: vLLM's own key has vLLM's and torch's. Where the server runs
+in a container, its image stands for all of them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -21,8 +23,12 @@ from watchdog.domain.command_line import masked, options
 from watchdog.domain.fingerprint import Fingerprint, fingerprint_of
 from watchdog.domain.launch_factors import public_environ
 from watchdog.errors import CommandError
+from watchdog.launch_gpus import gpu_facts
 from watchdog.launch_models import Seen, models_of
+from watchdog.launch_pythons import Server
+from watchdog.launch_versions import versions_of
 from watchdog.regular_files import content
+from watchdog.tree import Tree
 
 MOST_CONFIG: Final = 65_536  # bytes of a file of options
 MOST_DEPTH: Final = 20
@@ -40,22 +46,40 @@ _ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._]+")
 
 
+class Configured(NamedTuple):
+    """Names that are configured to count as factors, and such that are configured not to."""
+
+    more: tuple[str, ...] = ()
+    less: tuple[str, ...] = ()
+
+
+NOT_CONFIGURED: Final = Configured()
+
+
 def fingerprint(
-    words: Sequence[str], environ: Mapping[str, str], image: str | None, deadline: float
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    image: str | None,
+    deadline: float,
+    configured: Configured = NOT_CONFIGURED,
 ) -> Fingerprint:
     """
     Return the fingerprint of `vllm serve ...` in this environment.
 
     `deadline` in monotonic seconds; files of models that could not be read until then are told.
     """
-    launch = facts(words, environ, image, deadline)
-    found = fingerprint_of(launch)
+    launch = facts(words, environ, image, deadline, configured.more)
+    found = fingerprint_of(launch, configured.more, configured.less)
     unread = tuple((part, why) for part, why in found.unread if part != "versions")
-    return Fingerprint(found.factors, unread)
+    return replace(found, unread=unread)
 
 
 def facts(
-    words: Sequence[str], environ: Mapping[str, str], image: str | None, deadline: float
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    image: str | None,
+    deadline: float,
+    more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
     Return the facts of a launch, as `fingerprint_of` takes them, without secrets.
@@ -64,11 +88,14 @@ def facts(
     """
     unread: dict[str, str] = {}
     argv = with_config_file(words)
-    told: dict[str, Any] = {"argv": masked(argv), "gpu": {}, "unread": unread}
+    told: dict[str, Any] = {"argv": masked(argv), "unread": unread}
+    told["gpu"] = gpu_facts(Tree(), Path("/proc"), unread)
+    whole = {**environ, **_assigned(words)}
     if image is not None:
         told["image"] = _digest_of(image)
-    whole = {**environ, **_assigned(words)}
-    kept, why = public_environ(whole)
+    else:
+        told["versions"] = versions_of(Server(words, whole), unread)
+    kept, why = public_environ(whole, more)
     if kept is None:
         unread["environ"] = why
     else:

@@ -7,11 +7,14 @@ holds digests and short values, never a secret, so that all may read it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import secrets
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,11 +27,14 @@ from watchdog.regular_files import OddFileError, json_object, shown, why
 NAME: Final = ".serving-watchdog-stamp.json"
 PRODUCT: Final = "serving-watchdog"
 SCHEMA: Final = 1
+DAEMON: Final = "daemon"
 MOST: Final = 32
 """Entries; the oldest ones go first."""
 
 MOST_BYTES: Final = 4 << 20
 MODE: Final = 0o644
+PATIENCE: Final = 2.0
+"""Seconds that somebody waits for the turn to write; a turn takes some milliseconds."""
 
 
 class Unreadable(CommandError):
@@ -40,11 +46,16 @@ class Unwritable(CommandError):
 
 
 class Filled(NamedTuple):
-    """A launch that used the directory: `at` RFC 3339, `start` of its process in Unix seconds."""
+    """
+    A launch that used the directory: `at` RFC 3339, `start` of its process in Unix seconds.
+
+    `by`: DAEMON where the process was seen, empty where a launcher announced it.
+    """
 
     fingerprint: dict[str, Any]
     at: str
     start: float
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,42 @@ def write(directory: Path, stamp: Stamp) -> None:
         with suppress(OSError):
             draft.unlink()
         raise Unwritable(f"{shown(path, 400)} {why(error)}") from error
+
+
+@contextmanager
+def turn(directory: Path) -> Iterator[None]:
+    """
+    Have a directory's stamp to oneself between `read` and `write`, so that no entry is lost.
+
+    Who cannot have it within PATIENCE goes on without: a lock that hangs must hold up no launch.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # reading and writing will say why
+        yield
+        return
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while not _is_locked(descriptor) and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Try to lock; a file system without locks counts as locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -160,14 +207,14 @@ def _stamp(found: dict[str, Any]) -> Stamp:
 def _filled(i: int, entry: object) -> Filled:
     if not isinstance(entry, dict):
         raise OddFileError(f"has an entries[{i}] that is no object")
-    fingerprint, at, start = (entry.get(key) for key in Filled._fields)
+    fingerprint, at, start = (entry.get(key) for key in ("fingerprint", "at", "start"))
     if not isinstance(fingerprint, dict):
         raise OddFileError(f"has an entries[{i}].fingerprint that is no object")
     if not isinstance(at, str) or not _is_moment(at):
         raise OddFileError(f"has an entries[{i}].at that is no time in RFC 3339")
     if isinstance(start, bool) or not isinstance(start, int | float) or not _is_seconds(start):
         raise OddFileError(f"has an entries[{i}].start that is no time in seconds")
-    return Filled(fingerprint, at, float(start))
+    return Filled(fingerprint, at, float(start), DAEMON if entry.get("by") == DAEMON else "")
 
 
 def _is_moment(text: str) -> bool:

@@ -201,7 +201,10 @@ def test_a_server_that_lists_no_models_is_known_by_the_name_on_its_page() -> Non
 
 
 def launch(
-    depth: str, unread: dict[str, str] | None = None, environ: dict[str, str] | None = None
+    depth: str,
+    unread: dict[str, str] | None = None,
+    environ: dict[str, str] | None = None,
+    **configured: list[str],
 ) -> dict[str, Any]:
     """The fingerprint of a launch, as the probe tells it."""
     asked = f'{{"method":"eagle3","num_speculative_tokens":{depth}}}'
@@ -210,7 +213,7 @@ def launch(
         "argv": argv, "environ": environ or {}, "versions": {"vllm": "1"}, "unread": unread or {},
         "models": {"model": dict.fromkeys(("config", "tensors", "quantization", "files"), "a")},
     }  # fmt: skip
-    return fingerprint_of(facts).as_dict()
+    return fingerprint_of(facts, **configured).as_dict()
 
 
 def test_another_launch_is_told_factor_by_factor() -> None:
@@ -231,6 +234,24 @@ def test_what_could_not_be_read_of_a_launch_is_no_change_and_no_sameness() -> No
     assert "launch" in dict(target.state.lost)
     target.facts = {**target.facts, "launch_fingerprint": launch("3", {"environ": "EACCES"})}
     assert target.round() == ["launch speculative-config num_speculative_tokens 7 -> 3"]
+
+
+def test_another_configuration_of_what_counts_is_no_change_of_the_launch() -> None:
+    target = Target()
+    environ = {"VLLM_A": "1", "MY_KERNELS": "1"}
+    for configured, events in (
+        ({}, []),
+        ({"more": ["MY_KERNELS"]}, []),
+        ({"less": ["VLLM_A"]}, []),
+        ({}, []),
+        ({"more": ["MY_KERNELS"], "less": ["VLLM_A"]}, []),
+    ):
+        told = launch("7", environ=environ, **configured)
+        target.facts = {**target.facts, "launch_fingerprint": told}
+        assert target.round() == events, configured
+    told = launch("7", environ={"VLLM_A": "2", "MY_KERNELS": "2"}, **configured)
+    target.facts = {**target.facts, "launch_fingerprint": told}
+    assert target.round() == ["launch env MY_KERNELS 1 -> 2"]
 
 
 def test_a_launch_that_is_none_of_ours_is_no_change() -> None:

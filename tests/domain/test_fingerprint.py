@@ -20,6 +20,7 @@ from watchdog.domain.fingerprint import (
     MOST_NAME,
     MOST_SHOWN,
     MOST_UNREAD,
+    Comparison,
     Difference,
     Fingerprint,
     compare,
@@ -427,11 +428,68 @@ def test_a_configured_name_counts(name: str) -> None:
 
 
 def test_a_variable_of_no_family_can_be_configured() -> None:
+    base = fingerprint_of(launch(), more=["PYTORCH_*"])
     other = fingerprint_of(env("PYTORCH_TUNABLEOP_ENABLED", "1"), more=["PYTORCH_*"])
 
-    assert [one.name for one in compare(BASE, other).changed] == ["env PYTORCH_TUNABLEOP_ENABLED"]
+    assert [one.name for one in compare(base, other).changed] == ["env PYTORCH_TUNABLEOP_ENABLED"]
     assert watched("PYTORCH_X", ["PYTORCH_*"])
     assert not watched("PYTORCH_X")
+
+
+@pytest.mark.parametrize(("name", "part"), [("PYTORCH_*", "env PYTORCH_*"), ("--seed", "seed")])
+def test_a_name_that_counts_only_since_the_configuration_changed_is_unknown_and_no_change(
+    name: str, part: str
+) -> None:
+    facts = {**but("--seed", "1"), "environ": {**launch()["environ"], "PYTORCH_X": "1"}}
+    was, now = fingerprint_of(facts), fingerprint_of(facts, more=[name])
+
+    assert now.digest != was.digest
+    assert compare(was, now) == Comparison((), (part,))
+    assert compare(now, was).same  # and once it counts no longer, nothing is missing
+    assert compare(was, fingerprint_of(but("--tensor-parallel-size", "4"), more=[name])).changed
+
+
+def test_a_name_that_was_counted_anyhow_is_known_though_it_was_configured_later() -> None:
+    more = ["VLLM_ROCM_USE_AITER", "tensor-parallel-size"]
+    assert compare(BASE, fingerprint_of(launch(), more=more)).same
+    other = fingerprint_of(env("VLLM_ROCM_USE_AITER", "0"), more=more)
+    assert [one.name for one in compare(BASE, other).changed] == ["env VLLM_ROCM_USE_AITER"]
+
+
+def test_a_name_that_counts_again_is_unknown_of_what_was_kept_without_it() -> None:
+    was = fingerprint_of(launch(), less=["VLLM_ROCM_USE_AITER"])
+    assert compare(was, BASE) == Comparison((), ("env VLLM_ROCM_USE_AITER",))
+    assert compare(BASE, was).same
+
+
+def test_the_configuration_goes_with_a_fingerprint_and_is_not_in_its_digest() -> None:
+    found = fingerprint_of(launch(), more=["Z_*", "--a_b", "Z_*"], less=["VLLM_NOT_THERE"])
+    data = json.loads(json.dumps(found.as_dict()))
+
+    assert (data["more"], data["less"]) == (["a-b", "env Z_*"], ["env VLLM_NOT_THERE"])
+    assert Fingerprint.from_dict(data) == found
+    assert found.digest == BASE.digest
+    assert "more" not in BASE.as_dict()
+    with pytest.raises(ValueError, match="more: not a list of at most 128"):
+        Fingerprint.from_dict({**data, "more": ["x"] * 129})
+
+
+def test_what_is_filled_up_from_an_older_one_counts_by_the_newer_ones_configuration() -> None:
+    dark = launch(environ=None, unread={"environ": "no"})
+    now = fingerprint_of(dark, less=["VLLM_ROCM_*"]).filled(BASE)
+
+    assert "env VLLM_ROCM_USE_AITER" not in {x.name for x in now.factors}
+    assert now.less == ("env VLLM_ROCM_*",)
+
+
+def test_one_process_by_another_configuration_is_what_it_was_in_all_that_counted() -> None:
+    facts = {**but("--seed", "1"), "environ": {**launch()["environ"], "PYTORCH_X": "1"}}
+    later = fingerprint_of(facts, more=["PYTORCH_*", "seed"], less=["VLLM_ROCM_*"])
+    swapped = {**facts, "models": {**facts["models"], "model": identity("z")}}
+    again = fingerprint_of(swapped, more=["PYTORCH_*", "seed"], less=["VLLM_ROCM_*"])
+
+    assert fingerprint_of(facts).recounted(again) == later
+    assert fingerprint_of(facts).recounted(fingerprint_of(swapped)) == fingerprint_of(facts)
 
 
 def test_a_secret_cannot_be_configured_to_count() -> None:
@@ -623,3 +681,17 @@ def test_the_page_for_operators_names_every_factor_of_the_tables():
     for row in (*GRAPHS, *QUIET):
         for name in row.names:
             assert f"`{name.removeprefix('env ')}`" in page, name
+
+
+def test_what_is_no_factor_makes_nothing_partial_where_it_cannot_be_read() -> None:
+    dark = launch(unread={"gpu driver": "nvidia: EACCES"})
+    assert not fingerprint_of(dark).partial
+    assert fingerprint_of(dark, more=("gpu driver",)).unread == (("gpu driver", "nvidia: EACCES"),)
+
+
+def test_another_driver_is_no_other_launch() -> None:
+    old, new = (launch(gpu={"arch": "gfx1201", "driver": d}) for d in ("6.12", "6.13"))
+    assert compare(fingerprint_of(old), fingerprint_of(new)).same
+    more = ("gpu driver",)
+    changed = compare(fingerprint_of(old, more), fingerprint_of(new, more)).changed
+    assert [one.name for one in changed] == ["gpu driver"]

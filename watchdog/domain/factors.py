@@ -144,6 +144,8 @@ QUIET: Final = (
          "env VLLM_DISABLE_COMPILE_CACHE, env VLLM_FORCE_AOT_LOAD, "
          "env VLLM_ENABLE_STARTUP_PLAN, env TORCHINDUCTOR_FORCE_DISABLE_CACHES"),
     _row("which of like cards it is", "gpu uuid, gpu uuids, gpu address, gpu addresses"),
+    _row("the toolkit compiles kernels, not the driver, which may change with each kernel update",
+         "gpu driver"),
 )  # fmt: skip
 """What does not change graphs, and so is no factor."""
 
@@ -173,6 +175,13 @@ def known(name: str) -> bool:
 def watched(variable: str, more: Sequence[str] = ()) -> bool:
     """Whether an environment variable is of a family, or configured to count."""
     return variable.startswith(FAMILIES) or _fit(ENV + variable, map(named, more)) > 0
+
+
+def looked_at(name: str, more: Sequence[str] = (), less: Sequence[str] = ()) -> bool:
+    """Whether a factor of this name would be in a fingerprint that is made with these names."""
+    return counts(name, more, less) and (
+        not name.startswith(ENV) or watched(name[len(ENV) :], more)
+    )
 
 
 def named(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import factors as f
@@ -24,6 +24,9 @@ MOST_SHOWN: Final = 120
 MOST_UNREAD: Final = 32
 MOST_TOLD: Final = 12
 """Differences that a sentence names."""
+
+MOST_CONFIGURED: Final = 128
+"""Names in each list of factors that count, or do not, by the configuration."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -49,11 +52,14 @@ class Fingerprint:
     """
     The factors of one launch that change graphs, by name, and what could not be read.
 
-    `unread`: pairs of a part (`environ`, `versions`, `model tensors`) and the reason.
+    `unread`: pairs of a part (`environ`, `versions`, `model tensors`) and the reason. `more` and
+    `less`: the configured names that it was made with; they are no part of the digest.
     """
 
     factors: tuple[Factor, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
+    more: tuple[str, ...] = ()
+    less: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -67,11 +73,22 @@ class Fingerprint:
 
     def counted(self, more: Sequence[str] = (), less: Sequence[str] = ()) -> Fingerprint:
         """Return it without what counts no longer: what was kept may be older than the config."""
-        kept = tuple(x for x in self.factors if f.counts(x.name, more, less))
-        return Fingerprint(kept, self.unread)
+        kept = tuple(x for x in self.factors if f.looked_at(x.name, more, less))
+        return replace(self, factors=kept)
+
+    def recounted(self, again: Fingerprint) -> Fingerprint:
+        """
+        Return it by the configuration of a later reading of the same process.
+
+        What counts only by that one is taken from there; the rest is as it was read first.
+        """
+        kept = self.counted(again.more, again.less).factors
+        new = [x for x in again.factors if not f.looked_at(x.name, self.more, self.less)]
+        return Fingerprint(tuple(sorted((*kept, *new))), self.unread, again.more, again.less)
 
     def filled(self, older: Fingerprint) -> Fingerprint:
         """Return it with what could not be read of it as an older one of the target knew it."""
+        older = older.counted(self.more, self.less)
         own, dark = {x.name for x in self.factors}, [part for part, _ in self.unread]
         more = [x for x in older.factors if x.name not in own and _dark(x.name, dark)]
         if len(own) + len(more) > MOST_FACTORS:
@@ -80,14 +97,16 @@ class Fingerprint:
         wide = not {"factors", "others", "models"}.isdisjoint(gaps)
         lacked = {_area(part) for part in gaps}
         unread = [row for row in self.unread if wide or _area(row[0]) in lacked]
-        return Fingerprint(tuple(sorted((*self.factors, *more))), tuple(unread))
+        return replace(self, factors=tuple(sorted((*self.factors, *more))), unread=tuple(unread))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
+        configured = {"more": list(self.more), "less": list(self.less)}
         return {
             "digest": self.digest,
             "factors": [factor._asdict() for factor in self.factors],
             "unread": [{"part": part, "reason": reason} for part, reason in self.unread],
+            **{key: names for key, names in configured.items() if names},
         }
 
     @classmethod
@@ -100,7 +119,8 @@ class Fingerprint:
             raise ValueError("factors: not sorted by name, or one name is there twice")
         rows = _listed(data, "unread", MOST_UNREAD)
         unread = [_unread(row, f"unread[{i}]") for i, row in enumerate(rows)]
-        result = cls(tuple(found), tuple(unread))
+        more, less = (_names(data, key) for key in ("more", "less"))
+        result = cls(tuple(found), tuple(unread), more, less)
         if data.get("digest") != result.digest:
             raise ValueError("digest: not that of the factors")
         return result
@@ -143,7 +163,7 @@ def fingerprint_of(
     `more` and `less` are configured names that count, or do not; of both, `more` wins. Secrets
     are masked once more here, so that none is ever hashed.
     """
-    unread = dict(unread_of(launch))
+    unread = {part: why for part, why in unread_of(launch) if f.counts(part, more, less)}
     found: dict[str, Factor] = {}
     for name, value, shown in facts_of(launch, more, unread):
         if not f.counts(name, more, less):
@@ -154,16 +174,24 @@ def fingerprint_of(
             break
         shown = one_line(masked_text(shown), MOST_SHOWN)  # noqa: PLW2901
         found[name] = Factor(name, _digest(masked_data(value)), shown)
-    return Fingerprint(tuple(sorted(found.values())), _bounded(unread))
+    factors, told = tuple(sorted(found.values())), _bounded(unread)
+    return Fingerprint(factors, told, _configured(more), _configured(less))
 
 
 def compare(was: Fingerprint, now: Fingerprint) -> Comparison:
-    """Compare two launches: an absent factor is a change only where its part was read."""
+    """
+    Compare two launches: an absent factor is a change only where its part was read.
+
+    What counts is what the newer one's configuration says. What the older one was made without,
+    since its configuration was another, is not known of it: that is no change of the launch.
+    """
     old, new = ({x.name: x for x in one.factors} for one in (was, now))
     dark_old, dark_new = ([part for part, _ in one.unread] for one in (was, now))
     changed = []
     for name in sorted(old.keys() | new.keys(), key=f.rank):
         before, after = old.get(name), new.get(name)
+        if not _in_both(name, was, now):
+            continue
         if before and after:
             if before.digest != after.digest:
                 changed.append(Difference(name, before.shown, after.shown))
@@ -171,7 +199,26 @@ def compare(was: Fingerprint, now: Fingerprint) -> Comparison:
             changed.append(
                 Difference(name, before.shown if before else "", after.shown if after else "")
             )
-    return Comparison(tuple(changed), tuple(sorted({*dark_old, *dark_new})))
+    return Comparison(tuple(changed), tuple(sorted({*dark_old, *dark_new, *_newer(was, now)})))
+
+
+def _in_both(name: str, was: Fingerprint, now: Fingerprint) -> bool:
+    """Whether a factor counts by the configuration of both."""
+    if (was.more, was.less) == (now.more, now.less):
+        return True
+    return all(f.looked_at(name, one.more, one.less) for one in (was, now))
+
+
+def _newer(was: Fingerprint, now: Fingerprint) -> set[str]:
+    """Return the names that count since the configuration was changed."""
+    if (was.more, was.less) == (now.more, now.less):
+        return set()
+    names = {f.named(name) for name in (*now.more, *was.less)}
+    return {
+        name
+        for name in names
+        if f.looked_at(name, now.more, now.less) and not f.looked_at(name, was.more, was.less)
+    }
 
 
 def _bounded(unread: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -223,6 +270,17 @@ def _listed(data: Any, key: str, most: int) -> list[Any]:
     if not isinstance(rows, list) or len(rows) > most:
         raise ValueError(f"{key}: not a list of at most {most}")
     return rows
+
+
+def _configured(names: Sequence[str]) -> tuple[str, ...]:
+    """Return configured names in one order and one spelling."""
+    spelled = {one_line(f.named(name), MOST_NAME) for name in names}
+    return tuple(sorted(spelled))[:MOST_CONFIGURED]
+
+
+def _names(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    rows = _listed(data, key, MOST_CONFIGURED) if key in data else []
+    return _configured([_text({key: row}, key, key, MOST_NAME) for row in rows])
 
 
 def _text(row: Any, where: str, key: str, most: int) -> str:

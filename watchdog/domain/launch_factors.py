@@ -20,7 +20,7 @@ DRAFTER: Final = "speculative-config model"
 MODEL_PARTS: Final = ("config", "tensors", "quantization", "files")
 """Parts of a model's identity that are factors; the others only help to show these."""
 
-_ASIDE: Final = frozenset({"started_at", "container"})
+_ASIDE: Final = frozenset({"started_at", "container", "caches", "log"})
 """Facts of a launch that are no factors."""
 
 _OWN: Final = frozenset({"image", "drafter", "gpu", "version", "env", "option"})
@@ -31,13 +31,16 @@ Fact = tuple[str, Any, str]
 """A name, a value of JSON, and how it is shown."""
 
 
-def public_environ(whole: Mapping[str, str]) -> tuple[dict[str, str] | None, str]:
+def public_environ(
+    whole: Mapping[str, str], more: Sequence[str] = ()
+) -> tuple[dict[str, str] | None, str]:
     """
     Return the variables that may change graphs, without secrets, or None and why they are none.
 
     A secret is known by its variable's name, or by how it stands in a value: a password in a URL.
+    `more` are configured names that count too.
     """
-    kept = {n: _clean(v) for n, v in whole.items() if f.watched(n) and not is_secret(n)}
+    kept = {n: _clean(v) for n, v in whole.items() if f.watched(n, more) and not is_secret(n)}
     if len(kept) > MOST_VARIABLES or any(len(value) > MOST_VALUE for value in kept.values()):
         return None, (
             f"more than {MOST_VARIABLES} variables, or one of more than {MOST_VALUE} characters"
