@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from watchdog.checks.acceptance_length import AcceptanceLength
 from watchdog.checks.baseline import BaselineCheck
+from watchdog.checks.compile_cache import CompileCache
 from watchdog.checks.counters import Counters
 from watchdog.checks.declared_length import DeclaredLength
 from watchdog.checks.draft_shape import DraftShape
@@ -29,6 +30,7 @@ from watchdog.checks.serving import Serving
 from watchdog.checks.siblings import Siblings
 from watchdog.checks.step_time import StepTime
 from watchdog.checks.topology import Topology
+from watchdog.checks.versions import Versions
 from watchdog.domain.finding import Finding
 from watchdog.domain.history import Window
 
@@ -59,6 +61,8 @@ CHECKS: Mapping[str, type[Any]] = {
     "baseline": BaselineCheck,
     "siblings": Siblings,
     "topology": Topology,
+    "compile_cache": CompileCache,
+    "versions": Versions,
     "gpu_present": GpuPresent,
     "pcie_link": PcieLink,
     "pcie_errors": PcieErrors,

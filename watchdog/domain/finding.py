@@ -35,7 +35,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
 
 
-FOR_MACHINES: Final = frozenset({"onset", "changed", "compared_at"})
+FOR_MACHINES: Final = frozenset({"onset", "changed", "compared_at", "ledger"})
 """Evidence in times of the timeline: people are told the same in ages, among the suspects."""
 
 

@@ -1,0 +1,129 @@
+"""All that is known of a target's cache as plain data, for commands; times in Unix seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from watchdog.domain import cache_words as words
+from watchdog.domain.cache_state import State
+from watchdog.domain.ledger import UNKNOWN, Fill, Place, compared, inode_of
+from watchdog.domain.profile import NOTHING_DECLARED, Profile
+from watchdog.domain.sample import Facts
+from watchdog.domain.starts import Start, floors
+
+Row = dict[str, Any]
+
+
+def outline(state: State, facts: Facts, profile: Profile = NOTHING_DECLARED) -> Row:
+    """Return it: `now`, `places`, `starts`, `floors`, `asked`, `unknown`."""
+    cache = facts.get("cache")
+    told = cache if isinstance(cache, Mapping) else {}
+    start = state.now
+    digest = start.digest if start else ""
+    known = floors(state.starts, profile, state.prints, digest)
+    return {
+        "now": _now(state, digest),
+        "places": _places(state, told),
+        "starts": [_start(state, i) for i in range(len(state.starts))],
+        "floors": {"cold": known.cold, "warm": known.warm, "by": known.by},
+        "asked": state.asked,
+        "unknown": state.blind or str(told.get("unknown") or "") or _not_yet(state),
+    }
+
+
+def _not_yet(state: State) -> str:
+    return "" if state.judged else "it was not looked at since the start of its process"
+
+
+def _now(state: State, digest: str) -> Row | None:
+    launch = state.prints.get(digest) if digest else None
+    if launch is None:
+        return None
+    return {
+        "digest": digest,
+        "partial": launch.partial,
+        "factors": [{"name": x.name, "shown": x.shown} for x in launch.factors],
+        "unread": [{"part": part, "reason": reason} for part, reason in launch.unread],
+    }
+
+
+def _places(state: State, told: Mapping[str, Any]) -> list[Row]:
+    """Return the places of the newest survey, else those that were judged last."""
+    facts = [f for f in told.get("places") or () if isinstance(f, Mapping)]
+    if not facts:
+        facts = [{"path": one.path, "kind": one.kind, "id": one.identity} for one in state.judged]
+    return [_place(state, fact) for fact in facts]
+
+
+def _place(state: State, fact: Mapping[str, Any]) -> Row:
+    path = str(fact.get("path"))
+    answer = next((one for one in state.judged if one.path == path), None)
+    place = _kept(state, path, inode_of(fact.get("id")))
+    fills = place.fills if place else ()
+    return {
+        "path": path,
+        "kind": str(fact.get("kind") or ""),
+        "by": str(fact.get("by") or ""),
+        "files": fact.get("files") or 0,
+        "bytes": fact.get("bytes") or 0,
+        "oldest": fact.get("oldest"),
+        "newest": fact.get("newest"),
+        "verdict": answer.says if answer else UNKNOWN,
+        "words": words.said(state, answer) if answer else state.blind,
+        "why": answer.why if answer else "",
+        "fills": [_fill(state, fill, place) for fill in fills],
+        "aside": [dict(row) for row in fact.get("aside") or ()],
+        "stamp": _stamp(fact),
+    }
+
+
+def _kept(state: State, path: str, inode: str) -> Place | None:
+    of_path = [p for p in state.places if p.path == path and p.inode == inode]
+    return of_path[-1] if of_path else None
+
+
+def _fill(state: State, fill: Fill, place: Place | None) -> Row:
+    now = state.now
+    changed = ""
+    if now and fill.digest and fill.digest != now.digest:
+        difference = compared(state.prints, fill, now.digest, place.kind if place else "")
+        changed = difference.words() if difference else "its factors are no longer kept"
+    return {
+        "digest": fill.digest, "first": fill.first, "last": fill.last,
+        "compiled": fill.compiled, "origin": fill.origin, "changed": changed,
+    }  # fmt: skip
+
+
+def _stamp(fact: Mapping[str, Any]) -> str:
+    if fact.get("stamp_fault"):
+        return str(fact["stamp_fault"])
+    rows = fact.get("stamp")
+    return "no stamp" if rows is None else f"{len(rows)} launch(es)"
+
+
+def _start(state: State, which: int) -> Row:
+    one = state.starts[which]
+    return {
+        "start": one.start,
+        "up_seconds": one.up_seconds,
+        "verdict": one.verdict,
+        "signs": [sign._asdict() for sign in one.signs],
+        "after_aside": one.after_aside or None,
+        "digest": one.digest,
+        "changed": _changed(state, state.starts[which - 1] if which else None, one),
+    }
+
+
+def _changed(state: State, before: Start | None, one: Start) -> str:
+    """Say what changed against the start before, as far as both are known."""
+    if before is None or not before.digest or not one.digest:
+        return ""
+    if before.digest == one.digest:
+        return "nothing changed"
+    as_fill = Fill(before.digest, before.start, before.start, before.seen_at)
+    difference = compared(state.prints, as_fill, one.digest)
+    if difference is None:
+        return "the factors of the start before are no longer kept"
+    return (replace(difference, unknown=()) if difference.changed else difference).words()

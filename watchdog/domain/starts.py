@@ -1,0 +1,139 @@
+"""
+The starts of a server as far as they tell of its cache: how long each took, and was it cold?
+
+A start is measured where the watch saw the server silent before: from the process's start to the
+first page of it. Two rounds bound that, and where the watch was away they are far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from watchdog.domain import coldness as c
+from watchdog.domain.fingerprint import Fingerprint
+from watchdog.domain.prints import Prints
+from watchdog.domain.profile import SOMETIMES, Profile
+
+MOST: Final = 12
+"""Starts that are kept."""
+
+SAME: Final = 1.0
+"""Seconds by which two words of one witness on the start of one process may differ."""
+
+NEAR: Final = 5.0
+"""As above, of two witnesses: /proc counts from the boot, and the clock may be set meanwhile."""
+
+TIGHT: Final = 0.25
+"""A start's time is told where its two bounds are nearer than this share of it, or a minute."""
+
+REPLACED: Final = "(replaced)"
+"""Stands for the name of a copy where a directory was replaced and no copy lies beside it."""
+
+NO_GRAPH: Final = SOMETIMES | {"[ngram]", "medusa", "mlp_speculator"}
+"""Methods whose drafter vLLM does not compile."""
+
+
+class Start(NamedTuple):
+    """
+    One process of the server; times in Unix seconds, `up_...` in seconds after its start.
+
+    It answered first between `up_least` and `up_most`; None where the watch was not there before.
+    `by`: the witness that decided. `after_aside`: the copy that was set aside just before.
+    """
+
+    start: float
+    seen_at: float
+    up_least: float | None = None
+    up_most: float | None = None
+    digest: str = ""
+    verdict: str = c.UNKNOWN
+    by: str = ""
+    signs: tuple[c.Sign, ...] = ()
+    after_aside: str = ""
+
+    @property
+    def up_seconds(self) -> float | None:
+        """How long it took, where that is known well enough to be told."""
+        if self.up_most is None or self.up_least is None:
+            return None
+        loose = self.up_most - self.up_least > max(60.0, TIGHT * self.up_most)
+        return None if loose else self.up_most
+
+    def over_by(self, grace: float) -> float:
+        """Unix time by which all that it compiled was written."""
+        took = self.up_seconds
+        if took is None:
+            took = grace if self.up_most is None else min(self.up_most, grace)
+        return self.start + took + c.FILLING
+
+
+class Owed(NamedTuple):
+    """A set-aside, and what the first start after it was; a cold one would end it."""
+
+    path: str
+    name: str
+    at: float
+    start: float
+    verdict: str = c.UNKNOWN
+
+
+def near(one: Any, other: float | None, within: float = SAME) -> bool:
+    """Whether two times are those of one process's start."""
+    return isinstance(one, (int, float)) and other is not None and abs(one - other) <= within
+
+
+def floors(starts: Iterable[Start], profile: Profile, prints: Prints, digest: str) -> c.Floors:
+    """Return what a cold and a warm start take: as declared, else as seen of the same model."""
+    if profile.warm_start is not None:
+        return c.Floors(profile.cold_start, profile.warm_start, "declared")
+    model = _models(prints.get(digest))
+    seen = [
+        one for one in starts
+        if one.up_seconds and one.by in (c.LOG, c.ARTIFACTS)
+        and model and _models(prints.get(one.digest)) == model
+    ]  # fmt: skip
+    took = {
+        says: min((one.up_seconds or 0.0 for one in seen if one.verdict == says), default=None)
+        for says in (c.COLD, c.WARM)
+    }
+    known = any(value is not None for value in took.values())
+    return c.Floors(took[c.COLD], took[c.WARM], "learned" if known else "")
+
+
+def _models(launch: Fingerprint | None) -> list[str]:
+    """Return what decides how long loading takes: the model and how it is split."""
+    names = ("model", "model tensors", "tensor-parallel-size", "quantization")
+    return [x.digest for x in launch.factors if x.name in names] if launch else []
+
+
+def has_drafter(launch: Fingerprint | None, profile: Profile) -> bool:
+    """Whether a launch has a drafter with a graph of its own."""
+    told = {x.name: x.shown for x in launch.factors} if launch else {}
+    method = told.get("speculative-config method") or profile.method
+    if method in NO_GRAPH:
+        return False
+    return bool(method) or "drafter" in told
+
+
+def set_aside(
+    places: Sequence[Mapping[str, Any]], start: float, before: float | None
+) -> tuple[str, str, float] | None:
+    """
+    Return path, name and time of what was set aside between two starts; None for nothing.
+
+    Where the start before is not known, only a directory that should not hold older files, and
+    does, shows that this is the first start since. Names have whole seconds, and so has the boot
+    that starts are counted from: a copy belongs to the start that follows it at once, alone.
+    """
+    found = []
+    for place in places:
+        for row in place.get("aside") or ():
+            at = row.get("at")
+            if not isinstance(at, (int, float)) or at > start + c.SLACK:
+                continue
+            oldest = c.oldest(place)
+            first = oldest is not None and oldest < at if before is None else at > before + c.SLACK
+            if first:
+                found.append((str(place.get("path")), str(row.get("name")), float(at)))
+    return max(found, key=lambda one: one[2], default=None)
