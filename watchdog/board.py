@@ -56,7 +56,8 @@ class Board:
     how many notices each webhook has not taken yet.
     `take` queues a payload of Alertmanager and has a round begin (see probes/inbox.py); whoever
     posts one shows the token of `webhook_token_file`. `baselines` is what each engine is used to;
-    `change_baseline(how, target, engine)` accepts or resets it (see baselines.py).
+    `change_baseline(how, target, engine)` accepts or resets it (see baselines.py). `caches` is
+    what is known of each target's compile cache (see caches.py).
     """
 
     report: Report | None = None
@@ -79,6 +80,7 @@ class Board:
     webhook_token_file: Callable[[], Path | None] = lambda: None
     baselines: Callable[[], dict[str, Any]] = lambda: {"at": None, "baselines": []}
     change_baseline: Callable[[str, str, str | None], dict[str, Any]] = _no_engine
+    caches: Callable[[], dict[str, Any]] = lambda: {"host": "", "at": None, "caches": []}
     notifications: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _last: dict[tuple[str, str], tuple[float, Delivery]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from watchdog.cli_cache_launch import cache_key, cache_stamp, cache_verify
+from watchdog.cli_cache_target import cache_confirm, cache_show
 from watchdog.cli_options import confirm, settings_of, with_config
 from watchdog.errors import CommandError
 
@@ -23,7 +24,7 @@ def cache_group() -> None:
     """Guard the compile cache: set a stale one aside, and look after what was set aside."""
 
 
-for command in (cache_key, cache_stamp, cache_verify):
+for command in (cache_show, cache_confirm, cache_key, cache_stamp, cache_verify):
     cache_group.add_command(command)
 
 _directory = click.option(

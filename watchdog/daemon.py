@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from watchdog import baselines, systemd
+from watchdog import baselines, caches, systemd
 from watchdog.board import Board
 from watchdog.build import destinations_of, marks_of, places_of, sinks_of, watchdog_of
 from watchdog.clock import Clock
@@ -34,6 +34,7 @@ from watchdog.schedule import Schedule
 from watchdog.server import Server
 from watchdog.settings import Settings
 from watchdog.settings_alerting import expanded
+from watchdog.sinks.stamp import StampSink
 
 log = structlog.get_logger("watchdog.daemon")
 
@@ -67,6 +68,7 @@ class Daemon:
         self._load, self._clock = load, clock or Clock()
         self._keeper = Keeper(settings.state_dir, self._clock)
         self._inbox = Inbox(self._here)
+        self._stamps = StampSink()
         self.board = Board(
             healthy=self._is_young, known_targets=self._names, pause=self._pause,
             resume=self._resume, traces=self._keeper.curves, notes=self._notes,
@@ -74,6 +76,7 @@ class Daemon:
             durable=lambda: self._keeper.store.durable, interval=self._every, age=self._age,
             take=self._take_alerts, webhook_token_file=self._token_file,
             baselines=self._baselines, change_baseline=self._change_baseline,
+            caches=self._caches,
         )  # fmt: skip
         self.board.reload_at = time.time()
         self._stop, self._reload = threading.Event(), threading.Event()
@@ -126,7 +129,7 @@ class Daemon:
 
     def _built(self, settings: Settings) -> Watchdog:
         sinks = sinks_of(settings, self._keeper.store, self.board, self._clock)
-        watchdog = watchdog_of(settings, sinks, self._clock, [self._inbox])
+        watchdog = watchdog_of(settings, [self._stamps, *sinks], self._clock, [self._inbox])
         watchdog.delivered = self.board.count
         watchdog.keep = lambda report: self._keep(watchdog.assessor, report)
         return watchdog
@@ -206,6 +209,12 @@ class Daemon:
             now, skew = self._clock.now(), self._clock.skew()
             found = baselines.rows(self._watchdog.assessor, now, skew)
             return {"at": rfc3339(now + skew), "baselines": found}
+
+    def _caches(self) -> dict[str, Any]:
+        with self._between_rounds():
+            at = rfc3339(self._clock.now() + self._clock.skew())
+            found = caches.rows(self._watchdog.assessor, self._stamps.told)
+            return {"host": self.settings.host, "at": at, "caches": found}
 
     def _change_baseline(self, how: str, target: str, engine: str | None) -> dict[str, Any]:
         with self._between_rounds():

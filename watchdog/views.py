@@ -1,5 +1,5 @@
 """
-The paths of the daemon's port: metrics, health, the last report, pausing, and baselines.
+The paths of the daemon's port: metrics, health, the last report, pausing, baselines, caches.
 
 Everything they show is on the Board. They read no source, so that a client can cost the watch
 nothing. What changes something is for programs on this host alone.
@@ -50,6 +50,7 @@ def make_app(board: Board, listen: str = "") -> Flask:
     for name, view in (("pause", _pause), ("resume", _resume)):
         app.add_url_rule(f"/api/v1/{name}", name, view, methods=["POST"], defaults={"board": board})
     app.add_url_rule("/api/v1/baseline", "baseline", lambda: _baseline(board))
+    app.add_url_rule("/api/v1/cache", "cache", lambda: _cache(board))
     for how in (ACCEPT, RESET):
         app.add_url_rule(
             f"/api/v1/baseline/{how}", f"baseline_{how}", _change_baseline, methods=["POST"],
@@ -109,6 +110,13 @@ def _baseline(board: Board) -> Response:
     local_only()  # it waits for a round to end, as nothing does that others may ask for
     known = _in_turn(board.baselines)
     return as_json({"product": report.PRODUCT, "targets": board.known_targets(), **known})
+
+
+def _cache(board: Board) -> Response:
+    local_only()  # as above; and it names paths and options of the launch
+    known = _in_turn(board.caches)
+    about = {"product": report.PRODUCT, "version": __version__, "targets": board.known_targets()}
+    return as_json({**about, **known})
 
 
 def _change_baseline(board: Board, how: str) -> Response:

@@ -18,6 +18,7 @@ from watchdog.domain.sample import Labels, labels
 from watchdog.sinks.alertmanager import AlertmanagerSink
 from watchdog.sinks.log import Log
 from watchdog.sinks.ping import Ping
+from watchdog.sinks.stamp import StampSink
 from watchdog.sinks.textfile import Textfile
 from watchdog.sinks.webhook import WebhookSink
 
@@ -41,6 +42,7 @@ SINKS: Mapping[str, Callable[..., Any]] = {
     "webhook": WebhookSink,
     "textfile": Textfile,
     "ping": Ping,
+    "stamp": StampSink,
 }
 
 

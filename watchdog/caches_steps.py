@@ -1,0 +1,111 @@
+"""One next step for each answer about a compile cache: a command, or one thing to do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from watchdog.caches_answer import SAFE, STALE, Place, Row
+from watchdog.caches_confirm import COLD, WARM, Confirmed
+
+PARTIAL: Final = "partial"
+"""The check's word for: no change was seen, and something of a launch could not be read."""
+
+DOCTOR: Final = "`watchdog doctor` says which processes can be read here"
+
+
+class Given(NamedTuple):
+    """What is configured of one target: its directory and unit; whether both floors are."""
+
+    directory: str = ""
+    unit: str = ""
+    floors: bool = False
+
+
+NOTHING: Final = Given()
+
+
+def after_show(row: Row, given: Given = NOTHING) -> str:
+    """Return what to do after what was shown of one target."""
+    if row.verdict == SAFE:
+        return "nothing to do"
+    if row.verdict == STALE:
+        place = next(place for place in row.places if place.verdict == STALE)
+        return (
+            f"{_aside(row, place, given)}; "
+            f"then `watchdog cache confirm {_name(row)}` says whether that start was cold"
+        )
+    if not row.here:
+        return "ask on the host where it runs: `watchdog cache show`"
+    if not row.places or row.now is None:
+        return DOCTOR
+    place = next((place for place in row.places if place.verdict != SAFE), row.places[0])
+    if place.why == PARTIAL:
+        return f'let the watchdog read what is missing (docs/install.md, "More sight"); {DOCTOR}'
+    how = _aside(row, place, given)
+    return f"if its drafts are not accepted: {how}; who fills it is seen from then on"
+
+
+def after_confirm(row: Row, found: Confirmed, given: Given = NOTHING, *, log: bool = False) -> str:
+    """Return what to do after the last start was judged; `log`: one was given."""
+    if found.why:
+        return _after_silence(row, found)
+    if found.verdict == COLD:
+        return "nothing to do; `watchdog check` says how long its drafts are accepted now"
+    if found.verdict == WARM:
+        return _after_warm(row, found, given)
+    if not log:
+        unit, name = shlex.quote(given.unit or "vllm"), _name(row)
+        return f"its log decides: `journalctl -u {unit} -b | watchdog cache confirm {name} --log -`"
+    if not given.floors:
+        return (
+            f"declare how many seconds both kinds of start take: cache.cold_start and "
+            f"cache.warm_start of {row.target}; the next start is then held against them"
+        )
+    return "let the daemon watch the next start from its beginning, and ask again after it"
+
+
+def _after_silence(row: Row, found: Confirmed) -> str:
+    if not row.here:
+        return f"ask on the host where it runs: `watchdog cache confirm {_name(row)}`"
+    if found.start is None and row.unknown:
+        return DOCTOR
+    return "ask again in a minute" if row.answers else "ask again once it answers"
+
+
+def _after_warm(row: Row, found: Confirmed, given: Given) -> str:
+    name = _name(row)
+    if found.start is not None and found.start.after_aside:
+        return (
+            f"what it loaded lies elsewhere: `watchdog cache show {name}` lists each place that "
+            f"its launch names; set those aside too, and start it again"
+        )
+    place = next(iter(row.places), None)
+    how = _aside(row, place, given) if place else f"`watchdog cache set-aside {name}`"
+    return f"nothing, unless it was to compile anew: then {how}"
+
+
+def _aside(row: Row, place: Place, given: Given) -> str:
+    """Say how the next start becomes a cold one."""
+    # By way of a process it is gone when the server is stopped.
+    here = "" if place.here.startswith("/proc/") else place.here
+    if given.directory and given.directory in (here, place.path):
+        how = f"`watchdog cache set-aside {_name(row)}`"
+    elif here or not (row.container or place.here):
+        how = f"`watchdog cache set-aside --directory {shlex.quote(here or place.path)}`"
+    else:
+        how = (
+            f"set aside the directory of this host that its container has as {place.path} "
+            f"(`watchdog cache set-aside --directory DIR`)"
+        )
+    return f"stop the server, {how}, start it again"
+
+
+def _name(row: Row) -> str:
+    return shlex.quote(row.target)
+
+
+def given_of(found: Mapping[str, Given], target: str) -> Given:
+    """Return what is configured of a target; nothing where the daemon has another configuration."""
+    return found.get(target, NOTHING)
