@@ -11,11 +11,12 @@ from typing import Any, Final, Protocol
 from watchdog.domain.again import Told, told
 from watchdog.domain.alert import Alert, AlertBook
 from watchdog.domain.changes import UNWATCHED, Changes, noted
-from watchdog.domain.diagnosis import diagnose
+from watchdog.domain.diagnosis import UNSEEN, Seen, diagnose
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import History, Window
 from watchdog.domain.holding import held_by_driver, of_target
 from watchdog.domain.profile import Profile
+from watchdog.domain.proven import NOTHING_PROVEN, Proven, proved
 from watchdog.domain.received import Received, arrived, is_inbox, step
 from watchdog.domain.report import Report
 from watchdog.domain.sample import HOST, Labels, Reading, labels
@@ -75,6 +76,7 @@ class Watch:
     source: str = ""
     newest: Window | None = None  # of the last round
     changes: Changes = UNWATCHED
+    proven: Proven = NOTHING_PROVEN  # under which launches its drafter was seen healthy
     shelf: dict[Labels, dict[str, Any]] = field(default_factory=dict)
     doubted: dict[Labels, Mapping[str, Verdict]] = field(default_factory=dict)
     _crashed: set[tuple[str, Labels]] = field(default_factory=set)  # checks, and of whom
@@ -110,7 +112,9 @@ class Watch:
             self.changes = noted(
                 self.changes, self.newest, links, self._read_before, self.history.gap_after
             )
-        return diagnose(findings, links, self.changes, now, self.history.profile.routing)
+            self.proven = proved(self.proven, self.newest, findings)
+        seen = UNSEEN if self.newest is None else Seen(self.newest, self.proven)
+        return diagnose(findings, links, self.changes, now, self.history.profile.routing, seen)
 
     def _of(
         self, window: Window, whole: Window, checks: Mapping[str, Check], now: float
@@ -296,6 +300,7 @@ class Assessor:
                 watch.history, watch.states = before.history, before.states
                 watch.shelf = before.shelf
                 watch.changes, watch.doubted = before.changes, before.doubted
+                watch.proven = before.proven
                 watch.history.profile, watch.history.gap_after = profile, gap_after
                 for alertname in unasked(profile):
                     self.book.close(target, alertname)

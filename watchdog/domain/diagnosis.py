@@ -4,19 +4,25 @@ What one finding says about another: text only, never a verdict.
 Runs after all checks and before the alert book. A bad finding is told what its neighbours
 measured: the step time beside a dead drafter, the drafter beside a slow step, the other
 engines beside one. One that knows its onset is told what changed near it, and how traffic moved.
+Its causes are ranked by all that is known (see `suspects`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from watchdog.domain.changes import LINKS, UNWATCHED, Changes, key_of
 from watchdog.domain.changes_words import told, traffic_line, traffic_moved
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
+from watchdog.domain.history import Window
 from watchdog.domain.link_errors import spelled
 from watchdog.domain.profile import ANY_ROUTING, PREFIX_AWARE
+from watchdog.domain.proven import NOTHING_PROVEN, Proven
+from watchdog.domain.series import PROCESS_START
+from watchdog.domain.suspect import Around, Case
+from watchdog.domain.suspects import ranked
 
 BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
     "SpecDecodeDegraded": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
@@ -39,18 +45,30 @@ OWN_TRAFFIC: Final = frozenset({BASELINE, SIBLINGS})
 """Checks that speak of traffic themselves."""
 
 
+class Seen(NamedTuple):
+    """The target's window of this round, and under which launches its drafter was healthy."""
+
+    window: Window
+    proven: Proven = NOTHING_PROVEN
+
+
+UNSEEN: Final = Seen(Window((), 0.0))
+
+
 def diagnose(
     findings: Sequence[Finding],
     links: Sequence[Finding] = (),
     changes: Changes = UNWATCHED,
     now: float = 0.0,
     routing: str = ANY_ROUTING,
+    seen: Seen = UNSEEN,
 ) -> list[Finding]:
     """
     Put findings that stand behind another aside, and tell the bad ones of their neighbours.
 
     `links` are the findings about the GPUs that the target uses, or may use; `changes` is what
-    changed around the target up to `now`, `routing` how requests come to its engines.
+    changed around the target up to `now`, `routing` how requests come to its engines, `seen` what
+    was seen of it in this round and before.
     """
     links = [f for f in links if f.alertname in LINKS]
     shown = list(findings)
@@ -60,7 +78,17 @@ def diagnose(
         return shown
     bad = {f.identity for f in shown if f.verdict is not Verdict.OK}
     shown = [_behind(f, bad) for f in shown]
-    return [_told(f, shown, changes, now, routing) if _is_bad(f) else f for f in shown]
+    around = Around(changes, now, seen.window.facts, proven=seen.proven,
+                    start=seen.window.levels.get(PROCESS_START))  # fmt: skip
+    return [_told(f, shown, _near(around, f, seen), routing) if _is_bad(f) else f for f in shown]
+
+
+def _near(around: Around, finding: Finding, seen: Seen) -> Around:
+    """Add what the page shows of the engine that a finding is about."""
+    for part in seen.window.parts:
+        if part.subject == finding.subject:
+            return around._replace(levels=part.levels)
+    return around
 
 
 def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
@@ -130,48 +158,42 @@ def _saying(argument: Argument) -> Callable[[], Argument]:
 
 
 def _told(
-    finding: Finding, all_findings: Sequence[Finding], changes: Changes, now: float, routing: str
+    finding: Finding,
+    all_findings: Sequence[Finding],
+    around: Around,
+    routing: str,
 ) -> Finding:
     target = dict(finding.subject).get("target")
     near = [f for f in all_findings if dict(f.subject).get("target") == target and f is not finding]
 
     def argue() -> Argument:
         own = finding.argument
+        case = Case(finding, own, near, around)
         said = replace(
             own,
             ruled_out=own.ruled_out + _ruled_out(finding, near, routing),
             suspects=_suspects(finding, near) + own.suspects,
         )
-        onset = own.evidence.get("onset")
-        return _dated(said, finding, onset, near, changes, now) if onset else said
+        return _dated(said, case) if own.evidence.get("onset") else ranked(said, case)
 
     return replace(finding, argue=argue)
 
 
-def _dated(
-    said: Argument,
-    finding: Finding,
-    onset: Any,
-    near: Sequence[Finding],
-    changes: Changes,
-    now: float,
-) -> Argument:
-    """Say what changed near the onset, before all other suspects, and how traffic moved."""
+def _dated(said: Argument, case: Case) -> Argument:
+    """Say what changed near the onset, before most suspects, and how traffic moved."""
+    finding, (changes, now, *_) = case.finding, case.around
+    onset: Any = said.evidence["onset"]
     known = told(changes, onset, key_of(finding.subject), now)
     suspects, ruled_out = list(known.suspects), list(known.ruled_out)
-    traffic = {} if finding.check in OWN_TRAFFIC else _traffic(finding, near)
+    traffic = {} if finding.check in OWN_TRAFFIC else _traffic(finding, case.near)
     line = traffic_line(traffic)
     if line:
         (suspects if traffic_moved(traffic) else ruled_out).append(line)
     evidence = dict(said.evidence)
     if known.changed:
         evidence["changed"] = [event._asdict() for event in known.changed]
-    return replace(
-        said,
-        evidence=evidence,
-        suspects=(*suspects, *said.suspects, *known.unseen),
-        ruled_out=(*said.ruled_out, *ruled_out),
-    )
+    said = replace(said, evidence=evidence, ruled_out=(*said.ruled_out, *ruled_out))
+    return ranked(said, case, tuple(suspects), known.unseen)
 
 
 def _traffic(finding: Finding, near: Sequence[Finding]) -> Mapping[str, Sequence[float]]:

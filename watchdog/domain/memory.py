@@ -20,6 +20,7 @@ from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import History, Past
 from watchdog.domain.plain import AS_NOW, Shapes, plain, restored, shapes_of
 from watchdog.domain.profile import Profile
+from watchdog.domain.proven import NOTHING_PROVEN, Proven, bounded
 from watchdog.domain.received import Received
 from watchdog.domain.sample import HOST, Labels
 
@@ -46,6 +47,8 @@ def rows_of(assessor: Assessor) -> Iterator[tuple[str, Any]]:
         yield _name("watch", target), {"source": watch.source, "profile": profile}
         if watch.changes is not UNWATCHED:
             yield _name("changes", target), watch.changes
+        if watch.proven is not NOTHING_PROVEN:
+            yield _name("proven", target), watch.proven
         for about in watch.states.keys() | watch.history.past.keys() | watch.shelf.keys():
             yield _name("subject", target, about), _subject(watch, about)
 
@@ -106,6 +109,8 @@ class _Former:
                 watch.source = restored(str, body["source"])
             case "changes":
                 self._watch(about[0]).changes = _changes(restored(Changes, body, self.shapes))
+            case "proven":
+                self._watch(about[0]).proven = _proven(restored(Proven, body, self.shapes))
             case "subject" if about[0] in self.heir.watches:
                 self._take_subject(about[0], restored(Labels, about[1]), body)
 
@@ -168,6 +173,12 @@ def _changes(kept: Changes) -> Changes:
     return whole(kept)
 
 
+def _proven(kept: Proven) -> Proven:
+    for healthy in kept.seen:
+        moment(healthy.at)
+    return bounded(kept)
+
+
 def _past(kept: Any) -> Past:
     levels = restored(dict[str, float], kept["levels"])
     birth = restored(tuple[float | None, float | None], kept["birth"])
@@ -196,7 +207,7 @@ def _state(kind: Any) -> Any:
 @lru_cache(maxsize=8)
 def _shapes(*states: Any) -> str:
     """The shapes as text, made once: they are in every round's rows."""
-    return json.dumps(shapes_of(*states, Received, Profile, Changes))
+    return json.dumps(shapes_of(*states, Received, Profile, Changes, Proven))
 
 
 @lru_cache(maxsize=512)

@@ -1,0 +1,39 @@
+"""Suspects in the launch: another version or checkpoint, or one that asks for no drafts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from watchdog.domain.suspect import LIKELY, Case, Judged, Ruled, Suspect
+
+ABOUT: Final = "speculation"
+LOST: Final = "the launch lost its --speculative-config"
+NEW: Final = "a new version, quantization or drafter checkpoint"
+OPTION: Final = "speculative-config"
+
+
+def speculation_lost(case: Case) -> Judged:
+    """Judge by the command line of the process that serves."""
+    found = case.fingerprint
+    if not found.factors or any(part in ("argv", "factors", "others") for part, _ in found.unread):
+        return None
+    keys = {
+        name.removeprefix(OPTION).strip(): shown
+        for name, shown in case.factors.items() if name.split(" ")[0] == OPTION
+    }  # fmt: skip
+    if not keys and "drafter" not in case.factors:
+        return Suspect(
+            ABOUT, LIKELY, LOST, "the command line of the process that serves has none",
+            "that the page has no vllm:spec_decode series, whatever is asked",
+            "`speculative_config` in the start-up log",
+        )  # fmt: skip
+    told = ", ".join(f"{key} {keys[key]}" for key in ("method", "num_speculative_tokens")
+                     if key in keys)  # fmt: skip
+    return Ruled(ABOUT, f"{LOST}: the process that serves has it{f' ({told})' if told else ''}")
+
+
+def another_launch(case: Case) -> Judged:
+    """Judge by the restarts: a process that ran on has the version and the weights it had."""
+    if not case.began_without_a_start:
+        return None
+    return Ruled("launch", f"{NEW}: it began without a restart", spare=True)
