@@ -163,7 +163,7 @@ build_release() {
     share=$building/share/serving-watchdog
     mkdir -p "$share"
     unit_text >"$share/$UNIT"
-    for file in systemd/more-sight.conf tools/uninstall.sh docs/install.md; do
+    for file in systemd/more-sight.conf systemd/vllm-cache-guard.conf tools/uninstall.sh docs/install.md; do
         sed "s#/opt/serving-watchdog#$PREFIX#g" "$file" >"$share/${file##*/}"
     done
     chmod +x "$share/uninstall.sh"

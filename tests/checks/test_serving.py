@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from watchdog.checks.serving import Serving
@@ -51,6 +53,18 @@ def test_down_is_sixty_seconds_after_the_first_silent_round(until: float, down: 
     found = told(silence(until))["ServingDown"]
     assert found.verdict is (Verdict.CRITICAL if down else Verdict.UNKNOWN)
     assert found.conclusive is down
+
+
+@pytest.mark.parametrize(("error", "down"), [("still reading after 2 s", False), (None, True)])
+def test_a_process_that_was_not_looked_for_in_time_is_still_starting(
+    error: str | None, down: bool
+) -> None:
+    """The cores are busy with its compilation; a look that finds no process is another thing."""
+    last = page(answered=False)
+    looked = Reading("launch", "t", error=error, answered=error is None)
+    last = replace(last, readings=(*last.readings, looked))
+    found = told([*silence(285, started_at=10.0), (300.0, last)])["ServingDown"]
+    assert found.verdict is (Verdict.CRITICAL if down else Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(("rounds", "down"), [(2, False), (3, True)])

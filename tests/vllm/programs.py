@@ -98,7 +98,7 @@ def running(
 ) -> Iterator[Program]:
     """Run a command in the background for as long as the block lasts."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -38,6 +38,7 @@ class Server:
     drafter: str
     port: int
     start_seconds: float
+    log: Path
 
     @property
     def url(self) -> str:
@@ -45,46 +46,71 @@ class Server:
         return f"http://{HOST}:{self.port}"
 
 
-@contextmanager
-def vllm(lab: Lab, drafter: str, port: int) -> Iterator[Server]:
+@dataclass(frozen=True)
+class Launch:
     """
-    Serve the tiny target with a drafter, from a compile cache that only this drafter fills.
+    How the tiny target is served: with which drafter, how deep, and from which compile cache.
 
-    The cache is the drafter's own since a stale one is a fault in itself, and not the one that
-    these tests are about.
+    Without a name of its own the cache is the drafter's, since a stale one is a fault in itself,
+    and not the one that most of these tests are about.
     """
-    speculation = {
-        "method": "draft_model",
-        "model": str(lab.models / drafter),
-        "num_speculative_tokens": DEPTH,
-    }
-    command = [str(lab.venv / "bin" / "vllm"), "serve", str(lab.models / "target")]
-    command += ["--served-model-name", MODEL, "--host", HOST, "--port", str(port)]
-    command += ["--max-model-len", "1024", "--max-num-seqs", "8"]
-    command += ["--speculative-config", json.dumps(speculation)]
-    for folder in ("home", "tmp"):
-        (lab.scratch / folder).mkdir(exist_ok=True)
-    env = {
-        **os.environ,
-        "PATH": f"{lab.venv / 'bin'}:{os.environ['PATH']}",
-        "HOME": str(lab.scratch / "home"),
-        "TMPDIR": str(lab.scratch / "tmp"),
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CACHE_ROOT": str(lab.scratch / f"cache-{drafter}"),
-    }
+
+    drafter: str
+    depth: int = DEPTH
+    cache: str = ""
+
+    def words(self, lab: Lab, port: int) -> list[str]:
+        """Return the command line."""
+        speculation = {
+            "method": "draft_model",
+            "model": str(lab.models / self.drafter),
+            "num_speculative_tokens": self.depth,
+        }
+        return [
+            str(lab.venv / "bin" / "vllm"), "serve", str(lab.models / "target"),
+            "--served-model-name", MODEL, "--host", HOST, "--port", str(port),
+            "--max-model-len", "1024", "--max-num-seqs", "8",
+            "--speculative-config", json.dumps(speculation),
+        ]  # fmt: skip
+
+    def cache_root(self, lab: Lab) -> Path:
+        """Return where its graphs are kept."""
+        return lab.scratch / (self.cache or f"cache-{self.drafter}")
+
+    def environ(self, lab: Lab) -> dict[str, str]:
+        """Return its environment; all that is written goes below the lab's scratch."""
+        # The C++ headers that the first compilation prepares lie in TMPDIR and not in the cache.
+        home, temporary = lab.scratch / "home", lab.scratch / f"tmp-{self.cache_root(lab).name}"
+        for folder in (home, temporary):
+            folder.mkdir(exist_ok=True)
+        # VLLM_VENV is ours; a server takes what begins so for its own.
+        rest = {name: value for name, value in os.environ.items() if name != "VLLM_VENV"}
+        return {
+            **rest,
+            "PATH": f"{lab.venv / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "TMPDIR": str(temporary),
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CACHE_ROOT": str(self.cache_root(lab)),
+        }
+
+
+@contextmanager
+def vllm(lab: Lab, launch: Launch, port: int, log: Path | None = None) -> Iterator[Server]:
+    """Serve; it is up when the block begins, and down when it ends. `log` is added to."""
     began = time.monotonic()
-    log = lab.scratch / f"vllm-{drafter}-{time.strftime('%H%M%S')}.log"
-    with running(command, log, env) as program:
+    log = log or lab.scratch / f"vllm-{launch.drafter}-{time.strftime('%H%M%S')}.log"
+    with running(launch.words(lab, port), log, launch.environ(lab)) as program:
 
         def is_up() -> bool | None:
             program.must_live()
             return True if get(f"http://{HOST}:{port}/health").status_code == 200 else None
 
-        eventually(is_up, START_UP, f"vLLM with {drafter} answering /health")
-        server = Server(drafter, port, time.monotonic() - began)
-        say(f"vLLM with {drafter} is up on port {port} after {server.start_seconds:.0f} s")
+        eventually(is_up, START_UP, f"vLLM with {launch.drafter} answering /health")
+        server = Server(launch.drafter, port, time.monotonic() - began, log)
+        say(f"vLLM with {launch.drafter} is up on port {port} after {server.start_seconds:.0f} s")
         yield server
 
 
@@ -106,7 +132,7 @@ class Host:
         """Return a vLLM with this drafter: the running one, or else a new one in its place."""
         if self._serving is None or self._serving.drafter != drafter:
             self.close()
-            self._serving = self._block.enter_context(vllm(self._lab, drafter, self._port))
+            self._serving = self._block.enter_context(vllm(self._lab, Launch(drafter), self._port))
         return self._serving
 
     def close(self) -> None:

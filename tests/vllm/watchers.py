@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .programs import HOST, JSON, eventually, free_port, get, running, say
+from .programs import HOST, JSON, Program, eventually, free_port, get, running, say
 from .servers import DEPTH, MODEL, Server
 
 CHECK_AT_MOST: Final = 240.0
@@ -99,6 +100,7 @@ class Daemon:
     """A `watchdog run` that answers on its port."""
 
     url: str
+    program: Program
 
     def report(self) -> JSON:
         """Return its newest report."""
@@ -106,6 +108,10 @@ class Daemon:
         answer.raise_for_status()
         report: JSON = answer.json()
         return report
+
+    def reload(self) -> None:
+        """Let it read its configuration again."""
+        self.program.process.send_signal(signal.SIGHUP)
 
 
 @contextmanager
@@ -120,8 +126,16 @@ def daemon(server: Server, alerts_to: Alertmanager, scratch: Path) -> Iterator[D
         "interval: 5s\n"
         f"server: {{listen: '{listen}'}}\n"
     )
-    with running(watchdog("run", "--config", str(config)), scratch / "watchdog.log") as program:
-        watching = Daemon(f"http://{listen}")
+    with configured(config, listen) as watching:
+        yield watching
+
+
+@contextmanager
+def configured(config: Path, listen: str) -> Iterator[Daemon]:
+    """Run the daemon with this configuration; it must end with 0 when it is asked to."""
+    log = config.with_name("watchdog.log")
+    with running(watchdog("run", "--config", str(config)), log) as program:
+        watching = Daemon(f"http://{listen}", program)
 
         def reports() -> JSON | None:
             program.must_live()

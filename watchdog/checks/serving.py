@@ -11,6 +11,8 @@ from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window
 
 MOST_STARTS = 16
+LAUNCH = "launch"
+"""The probe that looks for a young process."""
 
 
 class State(NamedTuple):
@@ -99,6 +101,8 @@ class Serving:
         two minutes is always young and never up.
         """
         young, grace = _young(window, now), window.profile.cold_start
+        if young is None and _late(window) and state.started_at is not None:
+            young = now - state.started_at  # who looks for it was late: it is no less there
         silent = now - (state.silent_since if state.silent_since is not None else now)
         return young if young is not None and young <= grace and silent <= grace else None
 
@@ -194,6 +198,11 @@ def _started(window: Window) -> float | None:
     """Unix time at which the young process of a silent server started, where one is seen."""
     started = window.facts.get("started_at")
     return started if isinstance(started, float) else None
+
+
+def _late(window: Window) -> bool:
+    """Whether nobody could look for the process in this round."""
+    return any(r.probe == LAUNCH and r.error is not None for r in window.readings)
 
 
 def _young(window: Window, now: float) -> float | None:
