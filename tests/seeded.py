@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.build import assessor_of
-from watchdog.checks.baseline import State
 from watchdog.clock import Clock
 from watchdog.domain.baseline import BLOCK, DAY, Baseline, Block, Day, total
+from watchdog.domain.baseline_state import State
 from watchdog.domain.sample import Labels
 from watchdog.keeping import Keeper
 from watchdog.settings import Settings

@@ -19,8 +19,8 @@ from tests.seeded import weeks
 from tests.serving import repeated, served
 from tests.test_daemon import free_port, get, in_process, until, written
 from watchdog import cli
-from watchdog.checks.baseline import State
 from watchdog.daemon import Daemon
+from watchdog.domain.baseline_state import State
 from watchdog.domain.sample import Labels, labels
 
 PAGES = ("g_draft_same_healthy_0_start", "g_draft_same_healthy_1_after_greedy")

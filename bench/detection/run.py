@@ -53,6 +53,7 @@ READS_ONLY: Final = frozenset(
         "bound.py",
         "assumptions.py",
         "alone.py",
+        "restarts.py",
     }
 )
 """Files of bench/detection that change no result."""

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.checks.windows import window
-from watchdog.checks.baseline import BaselineCheck, State
+from watchdog.checks.baseline import BaselineCheck
 from watchdog.domain import series as s
 from watchdog.domain.baseline import BLOCK, DAY
+from watchdog.domain.baseline_state import State
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
 from watchdog.domain.sample import labels

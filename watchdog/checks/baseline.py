@@ -4,7 +4,8 @@ Has the acceptance length fallen below what it usually is?
 Three rules against a baseline of days (see `domain/baseline.py`, and docs/detection.md for their
 error rates). `silent`: the length of 72 h, or far lower that of 24 h, and of half of the time in
 them. `restart`: the length of the first 24 h after a restart, judged once, since a known moment
-allows a closer limit. `shape`: deeper positions are worse than position 0 explains, which no
+allows a closer limit; still closer where the days tell what is usual for such prompts and answers
+(`domain/adjusted.py`). `shape`: deeper positions are worse than position 0 explains, which no
 healthy mix of requests does.
 
 Draft for draft a drafter that is a third weaker everywhere is the same as other traffic; all that
@@ -14,14 +15,15 @@ Draft for draft a drafter that is a third weaker everywhere is the same as other
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from watchdog.domain import baseline_operator as operator
 from watchdog.domain import baseline_words as words
 from watchdog.domain import wording as w
+from watchdog.domain.adjusted import usual_for
 from watchdog.domain.baseline import (
     BLOCK,
     BLOCKS_A_DAY,
@@ -36,8 +38,10 @@ from watchdog.domain.baseline import (
     Deeper,
     deeper,
     onset,
+    sound,
     total,
 )
+from watchdog.domain.baseline_state import State
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
 
@@ -47,41 +51,6 @@ EVEN = Deeper(0.0, 0.0)
 BAD = (Verdict.WARNING, Verdict.CRITICAL)
 WAIT = 3 * DAY
 """Seconds after a restart beyond which it is no longer what explains a low length."""
-
-
-class State(NamedTuple):
-    """
-    What is usual, and what came lately. `blocks` are whole, `open` is the one that grows.
-
-    `recent` is the sum of the 24 h before the open block. `restarted_at` is a restart that was not
-    judged yet, `since` the sum after it. `raised` names the rule that found it low, `limit` what
-    it undercut, `told` the sum that did, `onset` between which times it fell. `over`: a warning
-    was taken back, since there is nothing to judge any more. `well_from` is the first block of
-    those that showed it well again.
-    """
-
-    baseline: Baseline = Baseline()
-    blocks: tuple[Block, ...] = ()
-    open: Block = NO_BLOCK
-    recent: Block = NO_BLOCK
-    restarts: tuple[float, ...] = ()  # of the last 28 days
-    restarted_at: float | None = None  # the restart that is to be judged
-    since: Block = NO_BLOCK  # from it on, whatever restarts followed
-    life: Block = NO_BLOCK  # since the newest one
-    raised: str = ""
-    raised_at: float = 0.0
-    limit: float = 0.0
-    told: Block = NO_BLOCK
-    hours: int = 24  # that `told` sums
-    onset: tuple[float, float] = (0.0, 0.0)
-    skipped: str = ""  # why the last day was not learned
-    over: bool = False
-    well_from: int = 0
-
-    @property
-    def recent_until(self) -> float:
-        """When the newest whole block ended; seconds of the timeline."""
-        return (self.recent.number + 1) * BLOCK
 
 
 @dataclass(frozen=True)
@@ -94,6 +63,7 @@ class BaselineCheck:
     silent_72h: float = 0.76
     silent_24h: float = 0.66
     restart: float = 0.86
+    restart_adjusted: float = 0.87
     shape: float = 0.12
     spreads: float = 5.0
     most_restarts: float = 6.0
@@ -112,11 +82,21 @@ class BaselineCheck:
                 state = self._restarted(state, now)
         elif window.decode.real_drafts > 0:
             state = self._drafted(state, window, now)
+        elif state.restarted_at is not None and now - state.restarted_at >= DAY:
+            state = self._after_restart(state, state.restarted_at, now)  # at night none may come
         return state, [self._judge(state, window, now)] if state.open.drafts else []
 
     def alike_until(self, state: State) -> float:
-        """Until when a still window leaves state and verdict: until the evidence is too old."""
-        return state.recent_until + DAY if state.recent.drafts else math.inf
+        """
+        Until when a still window leaves state and verdict.
+
+        Until the evidence is too old, or a restart is judged, or given up for want of requests.
+        """
+        old = state.recent_until + DAY if state.recent.drafts else math.inf
+        if state.restarted_at is None:
+            return old
+        enough = state.since.requests >= self.min_requests
+        return min(old, state.restarted_at + (DAY if enough else WAIT))
 
     def _restarted(self, state: State, now: float) -> State:
         """
@@ -137,7 +117,7 @@ class BaselineCheck:
             return state, []
         said = words.sometimes if window.profile.drafts_sometimes else w.off
         over = Finding(NAME, window.subject, Verdict.OK, partial(said, window))
-        return _cleared(state)._replace(over=True), [over]
+        return state.cleared()._replace(over=True), [over]
 
     def _drafted(self, state: State, window: Window, now: float) -> State:
         d = window.decode
@@ -168,7 +148,7 @@ class BaselineCheck:
         ended = state.open.number
         blocks = (*state.blocks, state.open)
         blocks = tuple(b for b in blocks if b.number >= index - MOST_BLOCKS)
-        recent = total(_sound(blocks, index - BLOCKS_A_DAY))
+        recent = total(sound(blocks, index - BLOCKS_A_DAY))
         if not recent.drafts:
             recent = NO_BLOCK._replace(number=index - 1)
         state = self._weighed(state._replace(blocks=blocks, recent=recent), index, now)
@@ -191,8 +171,9 @@ class BaselineCheck:
             return state
         shape = deeper(state.baseline.days, recent)
         if state.raised:
-            back = _back(state, shape, length / usual)
-            return _cleared(state)._replace(well_from=index - BLOCKS_A_DAY) if back else state
+            held = usual_for(state.baseline.days, recent) if state.raised == "restart" else None
+            back = _back(state, shape, length / (held or usual))
+            return state.cleared()._replace(well_from=index - BLOCKS_A_DAY) if back else state
         shape = shape or EVEN
         fell = onset(state.blocks, usual)
         if shape.loss > max(self.shape, self.spreads * shape.spread):
@@ -214,7 +195,7 @@ class BaselineCheck:
 
         So must be half of them: some hours of odd text weigh much in a sum, and are no drafter.
         """
-        blocks = _sound(state.blocks, since)
+        blocks = sound(state.blocks, since)
         lengths = [length for b in blocks if (length := b.acceptance_length) is not None]
         whole = total(blocks)
         low = (whole.acceptance_length or limit) < limit and median(lengths) < limit
@@ -230,31 +211,48 @@ class BaselineCheck:
         enough = state.since.requests >= self.min_requests
         if not enough and now - restarted_at < WAIT:
             return state
-        usual = self.usual(state)
+        before = self._before(state, restarted_at)
         later = [at for at in state.restarts if at > restarted_at]
         judged = state._replace(restarted_at=None)
         if later:
             judged = state._replace(restarted_at=later[0], since=state.life)
-        if not enough or usual is None or state.raised:
+        if not enough or len(before.days) < self.min_days or state.raised:
             return judged
         if len(state.restarts) > self.most_restarts:  # then it is no moment of its own
             return judged
-        limit = self.restart * usual
-        mended = state.life.requests >= self.min_requests and not _below(state.life, limit)
-        if mended or not _below(state.since, limit):
+        low, limit = self.after_restart(before, state.since)
+        mended = (
+            state.life.requests >= self.min_requests
+            and not (self.after_restart(before, state.life)[0])
+        )
+        if mended or not low:
             return judged
         fell = (restarted_at, max((restarted_at, *later)))
-        return self._raise(judged, "restart", self.restart, state.since, fell, now)
+        return self._raise(judged, "restart", limit, state.since, fell, now)
+
+    def after_restart(self, baseline: Baseline, told: Block) -> tuple[bool, float]:
+        """
+        Tell whether the length after a restart is low, and the limit that it was held against.
+
+        The limit is a share: of what is usual for such prompts and answers, where that is known.
+        """
+        usual = usual_for(baseline.days, told)
+        limit = self.restart if usual is None else self.restart_adjusted
+        length, usual = told.acceptance_length, usual or baseline.length
+        return length is not None and usual is not None and length < limit * usual, limit
+
+    def _before(self, state: State, at: float) -> Baseline:
+        """Return what was usual before a time; all that is known where that is too little."""
+        before = state.baseline.before(at)
+        return before if len(before.days) >= self.min_days else state.baseline
 
     def _raise(
         self, state: State, rule: str, limit: float, told: Block, fell: tuple[float, float],
         now: float,
     ) -> State:  # fmt: skip
         """Find it low. What was learned since it fell is no part of what is usual."""
-        before = state.baseline.before(fell[0])
-        baseline = before if len(before.days) >= self.min_days else state.baseline
         return state._replace(
-            baseline=baseline,
+            baseline=self._before(state, fell[0]),
             raised=rule,
             raised_at=now,
             limit=limit,
@@ -308,42 +306,16 @@ class BaselineCheck:
         return (
             f"at least {self.silent_72h:.0%} of the usual acceptance length over 72 h, "
             f"{self.silent_24h:.0%} over 24 h, {self.restart:.0%} in the first 24 h after a "
-            f"restart; deeper positions at most {1 - math.exp(-self.shape):.0%} worse than "
+            f"restart ({self.restart_adjusted:.0%} where it is known for such prompts and "
+            f"answers); deeper positions at most {1 - math.exp(-self.shape):.0%} worse than "
             f"position 0 explains"
         )
 
     def accept(self, state: State, now: float) -> State:
-        """
-        Call the present length normal: what came since it fell, else the last 24 h.
-
-        Raises ValueError where that is too little, or no length of a working drafter.
-        """
-        blocks = (*state.blocks, state.open)
-        since = int(now // BLOCK) - BLOCKS_A_DAY
-        present = self._present([b for b in blocks if b.number >= since])
-        if state.raised:
-            fallen = self._present([b for b in blocks if b.number * BLOCK >= state.onset[1]])
-            present = fallen if fallen.requests >= self.min_requests else present
-        length = present.acceptance_length
-        if length is None or present.requests < self.min_requests:
-            raise ValueError(
-                f"{present.requests:.0f} requests in the last 24 h; {self.min_requests:.0f} show "
-                f"what is normal"
-            )
-        if length < self.least_learned:
-            raise ValueError(
-                f"acceptance length {length:.2f}: that is what a dead drafter gives, whatever the "
-                f"traffic; it is not taken for normal (at least {self.least_learned:g})"
-            )
-        days = (Day.of(present, now),) * int(self.min_days)
-        return _cleared(state)._replace(
-            baseline=Baseline(days, accepted_at=now), restarted_at=None, skipped=""
+        """Call the present length normal; raises ValueError with a sentence where it cannot be."""
+        return operator.accepted(
+            state, now, days=int(self.min_days), enough=self.min_requests, least=self.least_learned
         )
-
-    def _present(self, blocks: Sequence[Block]) -> Block:
-        """Add up those that no other check doubts; all where these are too few."""
-        sound = total(_sound(blocks, 0))
-        return sound if sound.requests >= self.min_requests else total(blocks)
 
     def reset(self, state: State, now: float) -> State:
         """Forget all, and learn anew from the next drafts on."""
@@ -352,38 +324,12 @@ class BaselineCheck:
 
     def outline(self, state: State, now: float) -> dict[str, Any]:
         """Return what is known, as plain data; times in timeline seconds, lengths in tokens."""
-        case = self._case(state, Window((), now), now)
-        days = state.baseline.days
-        learning = len(days) < self.min_days
-        return {
-            "days": len(days),
-            "days_needed": int(self.min_days),
-            "length": state.baseline.length,
-            "length_24h": state.recent.acceptance_length,
-            "requests_24h": state.recent.requests,
-            "length_72h": case.long.acceptance_length,
-            "raised": state.raised,
-            "raised_at": state.raised_at if state.raised else None,
-            "accepted_at": state.baseline.accepted_at,
-            "learning": learning,
-            "why_not_learning": state.skipped,
-            "daily": [[day.at, day.acceptance_length] for day in days],
-        }
-
-
-def _below(block: Block, limit: float) -> bool:
-    length = block.acceptance_length
-    return length is not None and length < limit
+        return operator.outline(state, self._case(state, Window((), now), now))
 
 
 def _in_doubt(window: Window) -> bool:
     """Whether another check found the drafter, or its counters, wrong in this window."""
     return any(v in BAD and name.startswith("SpecDecode") for name, v in window.doubts.items())
-
-
-def _sound(blocks: Sequence[Block], since: int) -> list[Block]:
-    """Return the blocks from `since` on that no other check doubts: one fault is told once."""
-    return [b for b in blocks if b.number >= since and not b.doubtful]
 
 
 def _back(state: State, shape: Deeper | None, share: float) -> bool:
@@ -393,7 +339,3 @@ def _back(state: State, shape: Deeper | None, share: float) -> bool:
     if shape is None:  # dead, or of several depths: no evidence. But there may be none deeper.
         return state.recent.depth in (0, 1)
     return shape.loss < state.limit / 2
-
-
-def _cleared(state: State) -> State:
-    return state._replace(raised="", raised_at=0.0, limit=0.0, told=NO_BLOCK, onset=(0.0, 0.0))

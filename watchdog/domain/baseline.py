@@ -102,12 +102,21 @@ def total(blocks: Iterable[Block]) -> Block:
     return Block._make((numbers[-1], _one_depth(set(depths)), any(doubts), *map(sum, counts)))
 
 
+def sound(blocks: Iterable[Block], since: int) -> list[Block]:
+    """Return the blocks from `since` on that no other check doubts: one fault is told once."""
+    return [b for b in blocks if b.number >= since and not b.doubtful]
+
+
 def _one_depth(depths: set[int]) -> int:
     return depths.pop() if len(depths) == 1 else MIXED
 
 
 class Day(NamedTuple):
-    """A whole day that was learned: `at` is its end on the timeline; counts as in a Block."""
+    """
+    A whole day that was learned: `at` is its end on the timeline; counts as in a Block.
+
+    Those of an older version have no tokens of prompts and answers.
+    """
 
     at: float
     drafts: float
@@ -115,11 +124,16 @@ class Day(NamedTuple):
     first: float
     requests: float
     depth: int
+    prompt_tokens: float = 0.0
+    generated: float = 0.0
 
     @classmethod
     def of(cls, block: Block, at: float) -> Day:
         """Make a day of the sum of its blocks."""
-        return cls(at, block.drafts, block.accepted, block.first, block.requests, block.depth)
+        return cls(
+            at, block.drafts, block.accepted, block.first, block.requests, block.depth,
+            block.prompt_tokens, block.generated,
+        )  # fmt: skip
 
     @property
     def acceptance_length(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watchdog.domain import wording as w
+from watchdog.domain.adjusted import usual_for
 from watchdog.domain.baseline import (
     BLOCK,
     BLOCKS_A_DAY,
@@ -78,6 +79,10 @@ class Case:
         since = self.recent.number - BLOCKS_A_DAY
         return any(b.doubtful for b in self.blocks if b.number > since)
 
+    def adjusted(self, block: Block) -> float | None:
+        """Return what is usual for traffic like a block's, where the rule goes by that; tokens."""
+        return usual_for(self.baseline.days, block) if self.raised == "restart" else None
+
     @property
     def long(self) -> Block:
         """The sum of the last whole 72 h."""
@@ -112,6 +117,8 @@ class Case:
         if self.raised == "shape":
             shape = deeper(self.baseline.days, told)
             found["deeper_loss"] = shape and shape.loss
+        if (adjusted := self.adjusted(told)) is not None:
+            found["baseline_for_traffic"] = adjusted
         if self.raised:
             found |= {"rule": self.raised, "onset": list(self.fell), "limit": self.limit}
         return found
@@ -181,8 +188,8 @@ def _usual(case: Case) -> Argument:
 
 
 def _share(case: Case, block: Block) -> str:
-    length = block.acceptance_length
-    return w.percent(length / case.usual if length and case.usual else None)
+    length, usual = block.acceptance_length, case.adjusted(block) or case.usual
+    return w.percent(length / usual if length and usual else None)
 
 
 def _bad(case: Case, summary: str, suspects: tuple[str, ...], next_step: str) -> Argument:
@@ -204,8 +211,12 @@ def _now(case: Case) -> str:
         return ""
     return (
         f"; over the last 24 h the length is {w.length(case.recent.acceptance_length)}, "
-        f"{_share(case, case.recent)} of the usual"
+        f"{_share(case, case.recent)} of the usual{_for_such(case, case.recent)}"
     )
+
+
+def _for_such(case: Case, block: Block) -> str:
+    return " for such prompts and answers" if case.adjusted(block) is not None else ""
 
 
 def _age(case: Case) -> str:
@@ -246,14 +257,32 @@ def _restart(case: Case) -> Argument:
         case,
         f"since the restart {w.span(case.now - case.fell[0])} ago acceptance is lower: length "
         f"{w.length(case.told.acceptance_length)} in its first "
-        f"{w.span(case.raised_at - case.fell[0])}, {_share(case, case.told)} of the usual "
-        f"{w.length(case.usual)} ({_days(case)}); traffic that changed on the same day looks the "
-        f"same",
+        f"{w.span(case.raised_at - case.fell[0])}, {_share(case, case.told)} of the "
+        f"{_held_against(case)}",
         ("what the restart changed: version, flags, quantization, drafter checkpoint, or a compile "
          "cache of an older launch", "other traffic than on the days before"),
         f"compare this launch with the one before the restart (image, flags, drafter, compile "
         f"cache); {_accept(case)}",
     )  # fmt: skip
+
+
+def _held_against(case: Case) -> str:
+    """Say what the length after a restart was compared with, and what would look the same."""
+    adjusted = case.adjusted(case.told)
+    if adjusted is None:
+        return (
+            f"usual {w.length(case.usual)} ({_days(case)}); traffic that changed on the same day "
+            f"looks the same"
+        )
+    prompt, answer = (
+        w.count(tokens / case.told.requests)
+        for tokens in (case.told.prompt_tokens, case.told.generated)
+    )
+    return (
+        f"usual for such prompts and answers, {w.length(adjusted)} (of {prompt} and {answer} "
+        f"tokens; for all traffic it is {w.length(case.usual)}; {_days(case)}); other text of the "
+        f"same lengths looks the same"
+    )
 
 
 def _shape(case: Case) -> Argument:
