@@ -486,8 +486,8 @@ def meanwhile(monkeypatch, name, act):
     listed_in_order = cache_tree._listed
 
     @contextlib.contextmanager
-    def ordered(path):
-        with listed_in_order(path) as entries:
+    def ordered(path, rights):
+        with listed_in_order(path, rights) as entries:
             yield iter(sorted(entries, key=lambda entry: entry.name))
 
     monkeypatch.setattr(cache_tree, "_listed", ordered)

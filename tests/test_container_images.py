@@ -207,6 +207,15 @@ def test_what_was_not_told_stays_unread_with_its_reason_and_is_asked_again(tmp_p
     assert again["image"] == f"sha256:{IMAGE}"
 
 
+def test_a_container_whose_name_only_looks_like_the_id_is_another_one(tmp_path: Path) -> None:
+    with engine(tmp_path):
+        told = {**launch(), "container": "abcdef012345"}
+        with_image(told, None, time.monotonic() + 5, [tmp_path / "s"])
+    assert "image" not in told
+    assert "image_labels" not in told
+    assert "another container" in told["unread"]["image"]
+
+
 def test_a_server_in_no_container_has_no_image_to_ask_for(tmp_path: Path) -> None:
     with engine(tmp_path) as docker:
         told: dict[str, Any] = {"unread": {}}

@@ -238,3 +238,83 @@ def test_a_variable_that_is_configured_to_count_is_read_too_and_no_secret_is(pro
     found = launch_of([10], proc.root, Tree(proc.root / "no-sys"), later, "1", ("MY_*",))
     assert found["environ"] == {"MY_FAST": "1", "VLLM_USE_V1": "1"}
     assert told(proc, 10)["environ"] == {"VLLM_USE_V1": "1"}
+
+
+HUB = "models--a--b"
+COMMIT = "0123456789" * 4
+
+
+def test_a_reference_of_the_hub_that_is_a_pipe_holds_nobody_up(proc: Proc, tmp_path: Path) -> None:
+    (tmp_path / "hub" / HUB / "refs").mkdir(parents=True)
+    os.mkfifo(tmp_path / "hub" / HUB / "refs/main")
+    proc.add(10, ["vllm", "serve", "a/b"])
+    environment(proc, 10, HF_HUB_CACHE=str(tmp_path / "hub"))
+    assert "no local folder" in told(proc, 10)["unread"]["model files"]
+
+
+def test_a_model_of_the_hub_in_a_container_is_found_by_its_own_links(
+    proc: Proc, tmp_path: Path
+) -> None:
+    place = proc.add(10, ["vllm", "serve", "a/b"], group=f"/docker/{CONTAINER}")
+    inner = tmp_path / "inside"
+    write(inner / "hub" / HUB / "refs/main", COMMIT)
+    (inner / "hub" / HUB / "snapshots").mkdir()
+    (inner / "hub" / HUB / "snapshots" / COMMIT).symlink_to("/kept")
+    write(inner / "blobs/1", '{"architectures": ["Inner"]}')
+    (inner / "kept").mkdir()
+    (inner / "kept/config.json").symlink_to("/blobs/1")
+    (place / "root").symlink_to(inner)
+    environment(proc, 10, HF_HUB_CACHE="/hub")
+    assert told(proc, 10)["models"]["model"]["architecture"] == "Inner"
+
+
+def test_a_relative_model_in_a_container_is_found_by_its_own_links(
+    proc: Proc, tmp_path: Path
+) -> None:
+    place = proc.add(10, ["vllm", "serve", "m"], group=f"/docker/{CONTAINER}")
+    (tmp_path / "inside/app").mkdir(parents=True)
+    (tmp_path / "inside/app/m").symlink_to("/kept")
+    model(tmp_path / "inside/kept")
+    (place / "root").symlink_to(tmp_path / "inside")
+    (place / "cwd").symlink_to("/app")
+    environment(proc, 10)
+    assert told(proc, 10)["models"]["model"]["architecture"] == "A"
+
+
+@pytest.mark.parametrize("name", ["/a\\u0000b", "/a\\ud800b", "/a" + "/b" * 300])
+@pytest.mark.parametrize("group", ["/", f"/docker/{CONTAINER}"])
+def test_a_drafter_whose_path_can_be_none_is_said(proc: Proc, name: str, group: str) -> None:
+    place = proc.add(
+        10, ["vllm", "serve", "/m", "--speculative-config", f'{{"model":"{name}"}}'], group=group
+    )
+    (place / "root").mkdir()
+    environment(proc, 10)
+    found = told(proc, 10)
+    assert found["argv"]
+    assert "drafter files" in found["unread"] or found["models"]["drafter"]["unread"]
+
+
+def test_a_number_that_is_another_process_by_now_tells_nothing(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = proc.add(10, SERVE)
+    environment(proc, 10, VLLM_USE_V1="1")
+    words = (place / "stat").read_text().split()
+
+    def models_of(*_: object) -> dict[str, object]:
+        write(place / "stat", " ".join([*words[:-2], "999", words[-1]]))
+        return {}
+
+    monkeypatch.setattr("watchdog.launches.models_of", models_of)
+    assert told(proc, 10) == {"unread": {"argv": "process 10 ended meanwhile"}}
+
+
+def test_no_secret_in_a_path_is_kept_with_a_reason(proc: Proc, tmp_path: Path) -> None:
+    token = "hf_" + "a1B2" * 6
+    (tmp_path / token).mkdir()
+    proc.add(10, [f"{tmp_path}/{token}/vllm", "serve", str(tmp_path / token)])
+    write(tmp_path / token / "vllm", "#!/bin/sh\n")
+    environment(proc, 10, PYTHONPATH=f"/{token}", HOME="/nowhere")
+    found = told(proc, 10)
+    assert token not in json.dumps({key: found[key] for key in ("unread", "models", "argv")})
+    assert found["unread"]["versions"]

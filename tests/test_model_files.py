@@ -331,7 +331,7 @@ def test_a_configuration_that_makes_no_sense_is_told(tmp_path, text, reason):
 def test_a_configuration_of_100_megabytes_is_not_read(tmp_path):
     os.truncate(model(tmp_path) / "config.json", 100_000_000)
 
-    assert look(tmp_path).unread["config"] == ("config.json has 100000000 bytes, more than 4194304")
+    assert look(tmp_path).unread["config"] == ("config.json has 100000000 bytes, more than 2097152")
 
 
 def test_an_architecture_that_is_odd_is_shown_in_one_line(tmp_path):
@@ -507,6 +507,16 @@ def test_a_header_that_is_none_is_told(tmp_path, header):
     weights(model(tmp_path) / FIRST, header)
 
     assert f"{FIRST} has a header" in look(tmp_path).unread["tensors"]
+
+
+def test_a_header_of_megabytes_is_not_taken_apart(tmp_path, monkeypatch):
+    """Empty lists need 27 times their length: a daemon that may use 512 MB would be ended."""
+    body = b'{"a":[' + b"[]," * (1 << 20) + b"[]]}"
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "a.safetensors").write_bytes(len(body).to_bytes(8, "little") + body)
+    monkeypatch.setattr(safetensors, "parsed", None)
+
+    assert "tensors" in identity(tmp_path, soon()).facts
 
 
 def test_a_long_header_counts_as_it_is(tmp_path, monkeypatch):

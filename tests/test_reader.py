@@ -81,6 +81,30 @@ def test_many_probes_that_hang_cost_a_round_no_more_than_one() -> None:
     release.set()
 
 
+def test_a_probe_that_hung_before_is_not_waited_for_and_is_taken_up_again() -> None:
+    release = threading.Event()
+
+    def hangs(_: Facts) -> Reading:
+        release.wait(20)
+        return Reading("fake", "stuck", facts={"back": 1})
+
+    stuck = Fake(hangs, "stuck")
+    readers = Readers([stuck, Fake(well)])
+    readers.read_all(0.05)
+    stuck.closed.clear()
+    began = time.monotonic()
+    late, other = readers.read_all(5.0)
+    assert time.monotonic() - began < 2
+    assert str(late.error).startswith("still reading after")
+    assert not late.answered
+    assert other.error is None
+    assert stuck.closed.is_set()  # what blocks is broken, as often as it blocks
+    release.set()
+    while (again := readers.read_all(5.0)[0]).error is not None:
+        assert time.monotonic() - began < 10
+    assert again.facts == {"back": 1}
+
+
 def test_no_second_thread_is_piled_on_a_probe_that_hangs() -> None:
     release, calls = threading.Event(), []
 

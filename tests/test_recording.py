@@ -364,7 +364,32 @@ def test_a_compile_cache_that_hangs_is_missing_and_nothing_else(tmp_path, monkey
         assert {reading.probe for reading in readings} == {"vllm_metrics", "launch"}
 
 
-@pytest.mark.parametrize("body", ["[]", "{", '{"a": "' + "x" * 2**22 + '"}'])
+def test_a_disk_with_models_that_hangs_costs_the_launch_alone(tmp_path, monkeypatch):
+    proc = Proc(tmp_path / "proc")
+    serving(proc)
+    free = threading.Event()
+    monkeypatch.setattr("watchdog.launches.models_of", lambda *_: free.wait(30) and {})
+    monkeypatch.setattr("watchdog.recording.LAUNCH_SECONDS", 0.1)
+    launch = Launch("t", "http://127.0.0.1:8000", Tree(tmp_path / "no-sys"), proc.root)
+    with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
+        probes = [VllmMetrics("t", server.url), launch]
+        assert capture(probes, tmp_path / "new", NO_GPU, 2, 15.0, Ticking()) == 2
+    assert not free.is_set()
+    free.set()
+    for _, readings in Recording(tmp_path / "new").snapshots():
+        assert {reading.probe for reading in readings} == {"vllm_metrics"}
+
+
+def test_the_largest_environment_that_is_read_can_be_replayed(tmp_path):
+    """A byte that is no UTF-8 has six characters in JSON."""
+    environ = {f"VLLM_{i:03d}": "\ufffd" * 4000 for i in range(256)}
+    launch = {"answered": True, "launch": {"environ": environ, "unread": {}}}
+    NOTHING_HIDDEN.write(tmp_path, 0, 1.0, Snapshot({}, launches={"t": launch}))
+    [(_, [found])] = Recording(tmp_path).snapshots()
+    assert found.facts == launch
+
+
+@pytest.mark.parametrize("body", ["[]", "{", '{"a": "' + "x" * 2**24 + '"}'])
 def test_a_recorded_cache_that_is_no_object_is_named(tmp_path, body):
     snapshot(tmp_path / "000", metrics_prom=GOOD)
     (tmp_path / "000/cache").mkdir()

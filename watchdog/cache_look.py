@@ -23,6 +23,7 @@ from watchdog.cache_users import mounts, place
 from watchdog.domain.fingerprint import Fingerprint
 from watchdog.errors import CommandError
 from watchdog.regular_files import shown, why
+from watchdog.rights import READ, Rights
 from watchdog.rooted import inside
 
 MOST_ENTRIES: Final = 32
@@ -48,11 +49,16 @@ _NOTHING: Final[Mapping[str, Any]] = {
 
 
 class Seat(NamedTuple):
-    """Whose files are looked at: a process's `/` as this host reaches it, or ours, pid None."""
+    """
+    Whose files are looked at: a process's `/` as this host reaches it, or ours, pid None.
+
+    `rights`: what it may read; None where that is no matter, as of what is declared.
+    """
 
     root: Path = Path("/")
     pid: int | None = None
     proc: Path = Path("/proc")
+    rights: Rights | None = None
 
 
 def look(where: Mapping[str, str], seat: Seat, deadline: float) -> dict[str, Any]:
@@ -65,11 +71,11 @@ def look(where: Mapping[str, str], seat: Seat, deadline: float) -> dict[str, Any
     told: dict[str, Any] = {**where, **_NOTHING}
     real = seat.root
     try:
-        real = inside(seat.root, where["path"])
+        real = inside(seat.root, where["path"], seat.rights)
         known = os.stat(real, follow_symlinks=False)  # noqa: PTH116  (links are resolved already)
     except (FileNotFoundError, NotADirectoryError):
         told["missing"] = True
-        found, cut = beside(real, deadline)
+        found, cut = _beside(real, seat, deadline)
         told["unread"] = [["..", cut]] if cut else []
         return {**told, "aside": _rows(found)}
     except OSError as error:
@@ -79,10 +85,10 @@ def look(where: Mapping[str, str], seat: Seat, deadline: float) -> dict[str, Any
         return {**told, "unread": [[".", "is no directory"]]}
     here = _here(real, seat, known)
     told["here"] = shown(here, 400) if here is not None else ""
-    seen = survey(real, deadline, follow=False)
+    seen = survey(real, deadline, follow=False, seat=(seat.root, seat.rights))
     told |= _of_survey(seen, real)
     told |= _of_stamp(real)
-    found, cut = _asides(real, here, seen, deadline)
+    found, cut = _asides(real, here, seen, seat, deadline)
     faults = [*seen.unread, *([("..", cut)] if cut else [])]
     return {**told, "aside": _rows(found), "unread": _listed(faults)}
 
@@ -181,7 +187,7 @@ def _different(entries: tuple[Filled, ...]) -> list[dict[str, Any]]:
 
 
 def _asides(
-    real: Path, here: Path | None, seen: Survey, deadline: float
+    real: Path, here: Path | None, seen: Survey, seat: Seat, deadline: float
 ) -> tuple[list[Aside], str]:
     """
     Return copies beside the directory, also those that only this host sees.
@@ -189,13 +195,25 @@ def _asides(
     A container has the directory mounted and nothing beside it. In vLLM's root one of all that was
     compiled counts, too.
     """
-    found, cut = beside(real, deadline)
+    found, cut = _beside(real, seat, deadline)
     if here is not None and here != real:
-        more, fault = beside(here, deadline)
+        more, fault = _beside(here, seat, deadline)
         found, cut = [*found, *more], cut or fault
     inner = newest(seen.aside, COMPILED)
     every = sorted({*found, *inner}, key=lambda one: (-one.at, one.name))
     return every[:MOST_ASIDE], cut
+
+
+def _beside(directory: Path, seat: Seat, deadline: float) -> tuple[list[Aside], str]:
+    """Look beside a directory, where its user could."""
+    if seat.rights is not None:
+        try:
+            seat.rights.demand(directory.parent, READ)
+        except FileNotFoundError:
+            pass  # then nothing is beside it
+        except OSError as error:
+            return [], f"the directory above {why(error)}"
+    return beside(directory, deadline)
 
 
 def _here(real: Path, seat: Seat, known: os.stat_result) -> Path | None:

@@ -18,6 +18,7 @@ from watchdog.cache_moves import SYSTEM
 from watchdog.cache_stamp import DAEMON, Filled, Stamp, Unreadable, Unwritable
 from watchdog.domain.fingerprint import Difference, Fingerprint, compare
 from watchdog.regular_files import why
+from watchdog.rights import SEARCH, WRITE, rights_of
 
 KEYED: Final = ("vllm", "chosen")
 """Places with graphs of vLLM, whose own key has the versions; other kernels need not have one."""
@@ -42,7 +43,7 @@ class Fills(NamedTuple):
     Who was seen to fill a place, the oldest first; empty for nobody.
 
     `path` as the server sees it, `here` on this host; `identity`: device and number of the
-    directory; `contained`: the server runs in a container.
+    directory; `contained`: the server runs in a container; `pid`: its process.
     """
 
     target: str
@@ -51,6 +52,7 @@ class Fills(NamedTuple):
     here: str
     identity: str
     contained: bool
+    pid: int
     seen: tuple[Fill, ...] = ()
 
 
@@ -86,10 +88,23 @@ def _opened(fills: Fills) -> int:
         reason = "not written: another directory has this path by now"
     elif known.st_mode & stat.S_ISVTX:
         reason = "left out: it is a directory of many users"
+    elif not _is_the_servers(descriptor, fills.pid):
+        reason = "left out: the server's own user may not write there, as far as is known"
     else:
         return descriptor
     os.close(descriptor)
     raise _Left(reason)
+
+
+def _is_the_servers(descriptor: int, pid: int) -> bool:
+    """Whether its user may write there: a daemon of root's must not do it in that user's name."""
+    rights = rights_of(Path("/proc"), pid)
+    try:
+        if rights is not None:
+            rights.demand(descriptor, WRITE | SEARCH)
+    except OSError:
+        return False
+    return rights is not None
 
 
 def _stamped_in(descriptor: int, fills: Fills) -> tuple[str, bool]:

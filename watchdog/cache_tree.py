@@ -24,6 +24,8 @@ from watchdog.cache_layouts import ASIDE, MODELINFOS, OTHER, Layout, layout_of
 from watchdog.cache_stamp import NAME as STAMP
 from watchdog.cache_survey import Entry, Survey
 from watchdog.regular_files import shown, why
+from watchdog.rights import READ, SEARCH, Rights
+from watchdog.rooted import again
 
 __all__ = ["Entry", "Survey", "survey"]
 
@@ -35,22 +37,31 @@ MOST_PARTS: Final = 16
 MOST_NAMED: Final = 32
 """Classes of models, copies that were set aside, and faults that are told by name."""
 
+OURS: Final = (Path("/"), None)
 LATE: Final = "the time for it was over"
 BETWEEN: Final = 256
 """Entries between two looks at the clock."""
 
 
-def survey(root: Path, deadline: float, most: int = MOST_ENTRIES, *, follow: bool = True) -> Survey:
+def survey(
+    root: Path,
+    deadline: float,
+    most: int = MOST_ENTRIES,
+    *,
+    follow: bool = True,
+    seat: tuple[Path, Rights | None] = OURS,
+) -> Survey:
     """
     Look at all that lies below a root, the nearest first.
 
     `deadline`: of `time.monotonic()`. `most`: entries that are looked at. `follow`: whether the
     root may be a link, or lie behind one. Not of a container: `/proc/PID/root` reads as a link
-    to `/`, and what it leads to is not our `/` at all.
+    to `/`, and what it leads to is not our `/` at all. `seat`: that `/`, and what whoever uses the
+    cache may read.
     """
     if follow:
         root = Path(os.path.realpath(root))  # a layout is told by the names above it, too
-    walk = _Walk(root, deadline, most)
+    walk = _Walk(root, deadline, most, seat)
     walk.all()
     layouts = tuple(walk.entry(tally) for tally in walk.tallies.values())
     return Survey(root, layouts, walk.cut, walk.faults.rows(), tuple(walk.aside))
@@ -98,8 +109,10 @@ class _Faults:
 class _Walk:
     """One look at a tree, without recursion: it may be deeper than Python's stack."""
 
-    def __init__(self, root: Path, deadline: float, most: int) -> None:
-        self.root, self.deadline, self.left = root, deadline, most
+    def __init__(
+        self, root: Path, deadline: float, most: int, seat: tuple[Path, Rights | None]
+    ) -> None:
+        self.root, self.deadline, self.left, self.seat = root, deadline, most, seat
         self.most = most
         self.cut = ""
         self.faults = _Faults(root)
@@ -114,7 +127,7 @@ class _Walk:
                 self.cut = LATE
                 return
             try:
-                with _listed(path) as entries:
+                with _listed(path, self.seat[1]) as entries:
                     self._directory(path, layout, entries)
             except OSError as error:  # also: it vanished, or became a link meanwhile
                 self.faults.add(path, why(error))
@@ -146,12 +159,17 @@ class _Walk:
             self._set_aside(above / name)
         elif kind == stat.S_IFDIR:
             self.waiting.append((above / name, layout))
-        elif kind == stat.S_IFLNK and entry.is_dir():
+        elif kind == stat.S_IFLNK and self._is_directory(above / name):
             self.faults.add(above / name, "is a link to a directory, and was not followed")
         elif kind not in (stat.S_IFREG, stat.S_IFLNK):
             self.faults.add(above / name, "is neither file nor directory")
         elif not name.startswith(STAMP):  # our own file says nothing of what was compiled
             self._tally(layout or Layout(OTHER, self.root)).add(above, name, known)
+
+    def _is_directory(self, link: Path) -> bool:
+        """Whether a link leads to a directory. Raises OSError where its user could not tell."""
+        root, rights = self.seat
+        return again(root, link, rights).is_dir()
 
     def _set_aside(self, path: Path) -> None:
         if len(self.aside) < MOST_NAMED:
@@ -194,11 +212,14 @@ class _Walk:
 
 
 @contextmanager
-def _listed(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+def _listed(path: Path, rights: Rights | None) -> Iterator[Iterator[os.DirEntry[str]]]:
     """Open a directory that is no link, even if it was none a moment ago. Raises OSError."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags)
     try:
+        if rights is not None:
+            rights.demand(descriptor, READ)
+            rights.demand(descriptor, SEARCH)
         with os.scandir(descriptor) as entries:
             yield entries
     finally:

@@ -108,6 +108,9 @@ def with_image(
         except NotTold as reason:
             launch["unread"]["image"] = f"that of container {name}: {reason}"
             return
+        if not found.id.startswith(name):  # a name may look like an ID
+            launch["unread"]["image"] = f"another container is called {name}"
+            return
         told = {"image": found.image, "image_name": found.name, "image_labels": found.labels}
     launch.update(told)
     launch["unread"].pop("image", None)

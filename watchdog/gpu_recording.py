@@ -31,6 +31,8 @@ from watchdog.tree import ERRNO, Tree, errno_name
 
 SYS, NVML, MEMORY = "sys", "nvml.json", "gpu_memory.json"
 LARGEST: Final = 1 << 20  # bytes of nvml.json or gpu_memory.json
+LARGEST_LAUNCH: Final = 8 << 20
+"""Bytes of what was learned of processes: an environment of 1 MiB has six times that as JSON."""
 MOST_LINKS: Final = 40
 """Symbolic links on one way, as the kernel allows."""
 
@@ -251,7 +253,7 @@ def launch_of(file: Path, tree: Tree) -> Reading:
 
     A GPU may be told by its address alone: where it sits is then read from the snapshot.
     """
-    facts, target = json_of(file), unquote(file.name.removesuffix(".json"))
+    facts, target = json_of(file, LARGEST_LAUNCH), unquote(file.name.removesuffix(".json"))
     for key in ("gpus", "places"):
         if isinstance(facts.get(key), list):
             facts[key] = [_held(entry, tree) for entry in facts[key][:MOST_GPUS]]

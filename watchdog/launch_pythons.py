@@ -8,13 +8,16 @@ there leads to nowhere else. What a `.pth` file or the program itself adds is no
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from watchdog.domain.masking import masked_text
 from watchdog.domain.texts import one_line
 from watchdog.regular_files import opened, up_to, why
+from watchdog.rights import Refused, Rights
 from watchdog.rooted import inside
 
 MOST_CONFIG: Final = 4096  # bytes of a pyvenv.cfg
@@ -45,7 +48,7 @@ class Server(NamedTuple):
 
     `environ` is None where it could not be read, `cwd` where it is not known; `exe` is what the
     kernel says that the process runs, empty of a launch that is still to come. `started` in Unix
-    seconds.
+    seconds. `rights`: what it may read, None of one's own.
     """
 
     words: Sequence[str]
@@ -54,6 +57,11 @@ class Server(NamedTuple):
     cwd: Path | None = Path()
     exe: str = ""
     started: float | None = None
+    rights: Rights | None = None
+
+    def at(self, path: str) -> Path:
+        """Return where an absolute path of it leads. Raises OSError."""
+        return inside(self.root, path, self.rights)
 
 
 class _Python(NamedTuple):
@@ -73,7 +81,7 @@ def folders(server: Server) -> list[Path]:
     Raises Unclear, OSError.
     """
     python = _python(server)
-    minor = python.minor or _only_minor(server.root, python.prefix)
+    minor = python.minor or _only_minor(server, python.prefix)
     outside = not python.venv or python.shared
     wanted = [*_given(server)]
     if outside:
@@ -81,7 +89,10 @@ def folders(server: Server) -> list[Path]:
     wanted += _libraries(python.prefix, minor)
     if python.venv and python.shared and python.base is not None:
         wanted += _libraries(python.base, minor)
-    places = dict.fromkeys(inside(server.root, str(path)) for path in wanted)  # lib64 is lib
+    places: dict[Path, None] = {}
+    for path in wanted:
+        with contextlib.suppress(Refused):  # Python itself passes it over
+            places[server.at(str(path))] = None  # lib64 is lib
     found = [place for place in places if place.is_dir()]
     if not found:
         raise Unclear(f"{python.prefix} has no folder of packages")
@@ -116,9 +127,9 @@ def _libraries(prefix: PurePosixPath, minor: str) -> Iterator[PurePosixPath]:
     yield prefix / "lib/python3/dist-packages"
 
 
-def _only_minor(root: Path, prefix: PurePosixPath) -> str:
+def _only_minor(server: Server, prefix: PurePosixPath) -> str:
     found = set()
-    for entry in inside(root, str(prefix / "lib")).iterdir():
+    for entry in server.at(str(prefix / "lib")).iterdir():
         match = _LIBRARY.fullmatch(entry.name)
         if match is not None:
             found.add(match[1])
@@ -141,10 +152,10 @@ def _python(server: Server) -> _Python:
         )
     if not _PYTHON.fullmatch(at.name):  # a script: vllm
         at = _interpreter_of(at, server)
-    venv = _environment_of(at, server.root)
+    venv = _environment_of(at, server)
     if venv is not None:
         return venv
-    real = _real(at, server.root)
+    real = _real(at, server)
     match = _PYTHON.fullmatch(real.name)
     return _Python(real.parent.parent, match[1] if match else None)
 
@@ -166,7 +177,7 @@ def _program(words: Sequence[str]) -> str:
 def _where(program: str, server: Server) -> PurePosixPath | None:
     """Return where a program lies, as the server sees it."""
     if program.startswith("/"):
-        there = inside(server.root, program)
+        there = server.at(program)
         return PurePosixPath(program) if there.exists() else None
     if "/" in program:
         if server.cwd is None or server.root != Path("/"):
@@ -174,15 +185,16 @@ def _where(program: str, server: Server) -> PurePosixPath | None:
         there = (server.cwd / program).parent.resolve() / PurePosixPath(program).name
         return PurePosixPath(there) if there.exists() else None
     for folder in (server.environ or {}).get("PATH", "").split(":")[:MOST_PATHS]:
-        if folder.startswith("/") and inside(server.root, f"{folder}/{program}").is_file():
-            return PurePosixPath(folder) / program
+        with contextlib.suppress(Refused):
+            if folder.startswith("/") and server.at(f"{folder}/{program}").is_file():
+                return PurePosixPath(folder) / program
     return None
 
 
 def _interpreter_of(script: PurePosixPath, server: Server) -> PurePosixPath:
     """Return what the first line of a script names, else the Python beside it."""
-    real = _real(script, server.root)
-    line = _beginning(inside(server.root, str(real))).partition("\n")[0]
+    real = _real(script, server)
+    line = _beginning(server.at(str(real))).partition("\n")[0]
     words = line.removeprefix("#!").split() if line.startswith("#!") else []
     if words and PurePosixPath(words[0]).name == "env" and words[1:2]:
         found = _where(words[1], server)
@@ -193,11 +205,11 @@ def _interpreter_of(script: PurePosixPath, server: Server) -> PurePosixPath:
     return real.parent / "python"
 
 
-def _environment_of(python: PurePosixPath, root: Path) -> _Python | None:
+def _environment_of(python: PurePosixPath, server: Server) -> _Python | None:
     """Return the virtual environment of an interpreter; its own link to Python is not followed."""
     for folder in (python.parent, python.parent.parent):
         try:
-            text = _beginning(inside(root, str(folder / "pyvenv.cfg")))
+            text = _beginning(server.at(str(folder / "pyvenv.cfg")))
         except FileNotFoundError:
             continue
         pairs = (line.partition("=") for line in text.splitlines())
@@ -210,10 +222,10 @@ def _environment_of(python: PurePosixPath, root: Path) -> _Python | None:
     return None
 
 
-def _real(path: PurePosixPath, root: Path) -> PurePosixPath:
+def _real(path: PurePosixPath, server: Server) -> PurePosixPath:
     """Return where a path leads, as the server sees it."""
-    found = inside(root, str(path))
-    return PurePosixPath("/") / found.relative_to(root)
+    found = server.at(str(path))
+    return PurePosixPath("/") / found.relative_to(server.root)
 
 
 def _beginning(path: Path) -> str:
@@ -224,5 +236,5 @@ def _beginning(path: Path) -> str:
 def unclear_words(error: Unclear | OSError) -> str:
     """Say why the packages are not known."""
     if isinstance(error, Unclear):
-        return str(error)
-    return f"{error.filename or 'a folder of packages'} {why(error)}"
+        return masked_text(str(error))
+    return f"{masked_text(str(error.filename or 'a folder of packages'))} {why(error)}"

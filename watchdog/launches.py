@@ -25,6 +25,7 @@ from watchdog.launch_gpus import gpu_facts
 from watchdog.launch_models import Seen, models_of
 from watchdog.launch_pythons import Server
 from watchdog.launch_versions import versions_told
+from watchdog.rights import rights_of
 from watchdog.servers import is_server
 from watchdog.tree import Tree, errno_name
 
@@ -64,6 +65,7 @@ def launch_of(
     if head is None:
         unread["argv"] = "no single process of it has the command line of a vLLM server"
         return told
+    began = _began(proc, head)
     words = p.argv(proc, head)
     if sum(len(word.encode()) + 1 for word in words) >= p.MOST_TEXT:  # no more of it is read
         unread["argv"] = f"{p.MOST_TEXT} characters or more"
@@ -79,12 +81,22 @@ def launch_of(
         told["container"] = found[1][:12]
         unread["image"] = f"the image of container {found[1][:12]} is not asked for"
     told |= {"pid": head, "root": _root(proc, head, contained=found is not None)}
-    _versions(proc, head, Server(words, whole, Path(told["root"] or "/")), told)
+    rights = rights_of(proc, head)
+    server = Server(words, whole, Path(told["root"] or "/"), rights=rights)
+    _versions(proc, head, server, told)
     told["caches"] = caches_of(options(words), whole, (proc, head, told["root"]), unread)
     root = Path("/") if found is None else proc / str(head) / "root"
-    seen = Seen(whole, root, proc / str(head) / "cwd")
+    seen = Seen(whole, root, proc / str(head) / "cwd", rights)
     told["models"] = models_of(options(words), seen, deadline, unread)
+    if not is_server(words) or _began(proc, head) != began:  # its number may be another's by now
+        return {"unread": {"argv": f"process {head} ended meanwhile"}}
     return told
+
+
+def _began(proc: Path, pid: int) -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        return p.started(proc, pid)
+    return None
 
 
 def _root(proc: Path, pid: int, *, contained: bool) -> str:

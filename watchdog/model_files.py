@@ -12,19 +12,20 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from watchdog.domain.masking import masked_text
 from watchdog.regular_files import OddFileError, json_object, shown, why
 from watchdog.safetensors import digest, tensors
 
 MOST_FILES: Final = 4096
 """Entries of a folder; one with more is no folder of a model."""
 
-MOST_CONFIG: Final = 4 << 20  # bytes of a configuration
+MOST_CONFIG: Final = 2 << 20  # bytes of a configuration; as JSON it may need 27 times as much
 MOST_TENSORS: Final = 1_000_000
 MOST_TOLD: Final = 3
 """Faults of one part that are told by name."""
@@ -50,6 +51,26 @@ Each is in the facts, or in what could not be read.
 LATE: Final = "there was no time left to read it"
 
 
+Find = Callable[[Path], Path]
+"""Leads from a path to where it leads, links followed. Raises OSError."""
+
+
+def _as_it_is(path: Path) -> Path:
+    return path
+
+
+class _Files(NamedTuple):
+    """A model's folder with the names in it; the empty one where it is one file."""
+
+    folder: Path
+    names: list[str]
+    find: Find
+
+    def at(self, name: str) -> Path:
+        """Return where one of them lies. Raises OSError."""
+        return self.find(self.folder / name)
+
+
 @dataclass(frozen=True)
 class Identity:
     """
@@ -66,23 +87,25 @@ class Identity:
         return {**self.facts, "unread": dict(self.unread)}
 
 
-def identity(folder: Path, deadline: float) -> Identity:
+def identity(folder: Path, deadline: float, find: Find = _as_it_is) -> Identity:
     """
     Tell what a model's folder holds, or its one file.
 
-    `deadline`: of `time.monotonic()`; what was not read until then is in `unread`.
+    `deadline`: of `time.monotonic()`; what was not read until then is in `unread`. `find` leads
+    from what the folder names to what is read.
     """
     try:
         names = _names(folder)
     except OSError as error:
-        return Identity(unread=dict.fromkeys(PARTS, f"{shown(folder)} {why(error)}"))
+        return Identity(unread=dict.fromkeys(PARTS, f"{_named(folder)} {why(error)}"))
     facts: dict[str, Any] = {}
     unread: dict[str, str] = {}
     if time.monotonic() > deadline:
         return Identity(unread=dict.fromkeys(PARTS, LATE))
-    _add_config(folder, names, facts, unread)
-    _add_files(folder, names, deadline, facts, unread)
-    _add_tensors(folder, names, deadline, facts, unread)
+    files = _Files(folder, names, find)
+    _add_config(files, facts, unread)
+    _add_files(files, deadline, facts, unread)
+    _add_tensors(files, deadline, facts, unread)
     return Identity(facts, unread)
 
 
@@ -100,14 +123,12 @@ def _names(folder: Path) -> list[str]:
 # --- configuration -------------------------------------------------------------------------------
 
 
-def _add_config(
-    folder: Path, names: list[str], facts: dict[str, Any], unread: dict[str, str]
-) -> None:
-    name = next((name for name in CONFIGS if name in names), "")
+def _add_config(files: _Files, facts: dict[str, Any], unread: dict[str, str]) -> None:
+    name = next((name for name in CONFIGS if name in files.names), "")
     try:
         if not name:
             raise OddFileError("is not there")
-        config = json_object(folder / name, MOST_CONFIG)
+        config = json_object(files.at(name), MOST_CONFIG)
         facts["config"] = digest(config)
     except (OSError, RecursionError) as error:
         reason = why(error) if isinstance(error, OSError) else "is nested too deep"
@@ -117,7 +138,7 @@ def _add_config(
     facts["architecture"] = _architecture(config)
     found = _nested(config, "quantization_config") or _nested(config, "compression_config")
     try:
-        facts["quantization"] = _quantization(found or _beside(folder, names), config)
+        facts["quantization"] = _quantization(found or _beside(files), config)
     except OSError as error:
         unread["quantization"] = str(error)
 
@@ -136,13 +157,13 @@ def _nested(config: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     return None
 
 
-def _beside(folder: Path, names: list[str]) -> dict[str, Any] | None:
+def _beside(files: _Files) -> dict[str, Any] | None:
     """Read a quantization that has a file of its own. Raises OddFileError with a sentence."""
-    name = next((name for name in QUANTIZATIONS if name in names), "")
+    name = next((name for name in QUANTIZATIONS if name in files.names), "")
     if not name:
         return None
     try:
-        return json_object(folder / name, MOST_CONFIG)
+        return json_object(files.at(name), MOST_CONFIG)
     except OSError as error:
         raise OddFileError(f"{name} {why(error)}") from error
 
@@ -168,20 +189,16 @@ def _quantization(found: Mapping[str, Any] | None, config: Mapping[str, Any]) ->
 
 
 def _add_files(
-    folder: Path,
-    names: list[str],
-    deadline: float,
-    facts: dict[str, Any],
-    unread: dict[str, str],
+    files: _Files, deadline: float, facts: dict[str, Any], unread: dict[str, str]
 ) -> None:
     rows: list[tuple[str, int, int]] = []
     weights, faults = 0, []
-    for name in _counting(folder, names):
+    for name in _counting(files):
         if time.monotonic() > deadline:
             unread["files"] = LATE
             return
         try:
-            known = (folder / name).stat()
+            known = files.at(name).stat()
         except OSError as error:
             faults.append(f"{shown(name)} {why(error)}")
             continue
@@ -193,39 +210,36 @@ def _add_files(
     if faults:
         unread["files"] = _together(faults)
     elif not weights:
-        unread["files"] = f"{shown(folder)} holds no weights"
+        unread["files"] = f"{_named(files.folder)} holds no weights"
     else:
         facts["files"] = digest(rows)
         facts["bytes"] = sum(size for _, size, _ in rows)
         facts["count"] = len(rows)
 
 
-def _counting(folder: Path, names: list[str]) -> list[str]:
+def _counting(files: _Files) -> list[str]:
     """Return the names of weights and code."""
-    if names == [""]:
-        return names
-    return [n for n in names if (folder / n).suffix.lower() in WEIGHTS or n.endswith(CODE)]
+    if files.names == [""]:
+        return files.names
+    return [n for n in files.names if Path(n).suffix.lower() in WEIGHTS or n.endswith(CODE)]
 
 
 # --- headers of safetensors ----------------------------------------------------------------------
 
 
 def _add_tensors(
-    folder: Path,
-    names: list[str],
-    deadline: float,
-    facts: dict[str, Any],
-    unread: dict[str, str],
+    files: _Files, deadline: float, facts: dict[str, Any], unread: dict[str, str]
 ) -> None:
-    files = [name for name in names if (folder / name).suffix.lower() == SAFETENSORS]
+    folder = files.folder
+    names = [name for name in files.names if (folder / name).suffix.lower() == SAFETENSORS]
     rows: list[str] = []
     faults: list[str] = []
-    for name in files:
+    for name in names:
         if time.monotonic() > deadline:
             unread["tensors"] = LATE
             return
         try:
-            rows.extend(islice(tensors(folder / name), MOST_TENSORS + 1 - len(rows)))
+            rows.extend(islice(tensors(files.at(name)), MOST_TENSORS + 1 - len(rows)))
         except OSError as error:
             faults.append(f"{shown(name) or folder.name} {why(error)}")
         if len(rows) > MOST_TENSORS:
@@ -233,12 +247,16 @@ def _add_tensors(
             break
     if faults:
         unread["tensors"] = _together(faults)
-    elif files:
+    elif names:
         facts["tensors"] = digest(sorted(rows))
     elif "files" in facts:
         facts["tensors"] = "none"  # such as GGUF: it has files, and none of this kind
     else:
         unread["tensors"] = unread["files"]
+
+
+def _named(folder: Path) -> str:
+    return shown(masked_text(str(folder)))
 
 
 def _together(faults: list[str]) -> str:

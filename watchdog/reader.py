@@ -75,14 +75,14 @@ class Reader:
         self._reading = Reading(probe.name, probe.target, slot=probe.slot)
         self._at_once: Callable[[Facts], Reading | None] = getattr(probe, "at_once", lambda _: None)
 
-    def start(self, known: Facts, deadline: float) -> None:
-        """Begin to read, unless nothing has to be read or the last reading still hangs."""
+    def start(self, known: Facts, deadline: float) -> bool:
+        """Begin to read, unless nothing has to be; False where the last reading still hangs."""
         if not self._idle.is_set():
-            return
+            return False
         reading = self._at_once(known)
         if reading is not None:
             self._reading = reading
-            return
+            return True
         if self._thread is None:
             name = f"read-{self.probe.name}-{self.probe.target or self.probe.slot or 'host'}"
             self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -90,6 +90,7 @@ class Reader:
         self._began = time.monotonic()
         self._idle.clear()
         self._jobs.put((known, deadline))
+        return True
 
     def has_ended(self, by: float) -> bool:
         """Wait until then, in monotonic seconds; whether it has been read."""
@@ -163,12 +164,20 @@ class Readers:
         return readings
 
     def _read(self, readers: Sequence[Reader], deadline: float) -> list[Reading]:
-        """Read side by side. What is late is closed, and has one more moment, all together."""
+        """
+        Read side by side. What is late is closed, and has one more moment, all together.
+
+        What hung in the last round already is closed again, and not waited for.
+        """
+        begun = [
+            reader
+            for reader in readers
+            if reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
+        ]
+        late = [reader for reader in begun if not reader.has_ended(deadline + GRACE)]
         for reader in readers:
-            reader.start(self._known.get(_whom(reader.probe), NO_FACTS), deadline)
-        late = [reader for reader in readers if not reader.has_ended(deadline + GRACE)]
-        for reader in late:
-            reader.probe.close()
+            if reader in late or not reader.has_ended(0.0):
+                reader.probe.close()
         for reader in late:
             reader.has_ended(deadline + 2 * GRACE)
         return [reader.result() for reader in readers]

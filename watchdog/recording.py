@@ -45,7 +45,7 @@ CACHE: Final = "cache"
 CACHE_SECONDS: Final = 5.0
 LOG: Final = "log"
 LOG_FACTS: Final = (LOG, "log_unknown")
-LARGEST_CACHE: Final = 4 * 2**20  # bytes of what was learned of a compile cache
+LARGEST_CACHE: Final = 16 * 2**20  # bytes of what was learned of a compile cache
 DETAIL_FILES: Final = ("version.json", "models.json")
 _ANSWERED: Final = "(it answered)"
 _TIME: Final = re.compile(
@@ -123,7 +123,7 @@ def capture(
     fails is recorded too. Raises CommandError where the folder cannot be used.
     """
     pages = [probe for probe in probes if isinstance(probe, VllmMetrics)]
-    launches = {probe.target: probe for probe in probes if isinstance(probe, Launch)}
+    launches = {p.target: Reader(p) for p in probes if isinstance(p, Launch)}
     caches = {p.target: Reader(p) for p in probes if isinstance(p, CompileCache)}
     logs = {p.target: Reader(p) for p in probes if isinstance(p, ServerLog)}
     seen, said = dict[str, Facts](), dict[str, Facts]()
@@ -154,22 +154,22 @@ def capture(
         raise CommandError(f"cannot record into {directory}: {reason_of(error)}") from error
     finally:
         gpus.close()
-        for reader in (*caches.values(), *logs.values()):
+        for reader in (*launches.values(), *caches.values(), *logs.values()):
             reader.end()
     return succeeded
 
 
-def _learned(launch: Launch | None, known: Facts, scrape: Scrape) -> dict[str, object]:
+def _learned(launch: Reader | None, known: Facts, scrape: Scrape) -> dict[str, object]:
     """What is known of the target's processes, asked anew as seldom as a daemon would."""
     if launch is None:
         return {}
     answered = not isinstance(scrape, NoAnswer)
     told = {} if isinstance(scrape, ProbeError) else details_of(scrape)
-    with contextlib.suppress(ProbeError):
-        facts = {**known, **told, "answered": answered}
-        reading = launch.read(facts, time.monotonic() + LAUNCH_SECONDS)
-        return {**reading.facts, "answered": answered}
-    return {}
+    deadline = time.monotonic() + LAUNCH_SECONDS
+    launch.start({**known, **told, "answered": answered}, deadline)
+    launch.has_ended(deadline + GRACE)  # a disk that hangs costs that alone
+    reading = launch.result()
+    return {} if reading.error is not None else {**reading.facts, "answered": answered}
 
 
 def _all_looked(

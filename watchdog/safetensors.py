@@ -18,9 +18,9 @@ from watchdog.regular_files import OddFileError, opened, parsed, up_to
 MOST_HEADER: Final = 100_000_000
 """Bytes of a header: the limit of the format's own library."""
 
-MOST_PARSED: Final = 16 << 20
-"""Bytes of a header that is taken apart; a longer one counts as it is, since JSON needs a
-multiple of its length in memory."""
+MOST_PARSED: Final = 2 << 20
+"""Bytes of a header that is taken apart; a longer one counts as it is. `[],[],...` needs 27 times
+its length in memory, and for a second nothing else runs meanwhile."""
 
 
 def tensors(path: Path) -> Iterator[str]:

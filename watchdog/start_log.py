@@ -86,7 +86,8 @@ def read(path: Path, deadline: float) -> Found:
     Raises OSError, with words for `regular_files.why`.
     """
     with opened(path) as (descriptor, known):
-        _refuse_packed(os.pread(descriptor, 8, 0))
+        # Of what has no size, such as the kernel's log, a read may take away what others wait for.
+        _refuse_packed(os.pread(descriptor, min(8, known.st_size), 0))
         best, cut = _Pass(), ""
         for step in STEPS:
             begin = max(0, known.st_size - step)

@@ -340,3 +340,10 @@ def test_a_long_command_line_is_masked_in_no_time() -> None:
     random.Random(6).shuffle(hostile)
 
     assert len(masked(hostile)) == len(hostile)
+
+
+@pytest.mark.parametrize("name", ["--a", "-O", "--compilation-config"])
+def test_an_option_with_thousands_of_dots_is_no_object_without_end(name: str) -> None:
+    found = options(["vllm", "serve", name + ".b" * 2000, "v", f"{name}.c", "1"])
+    assert any(value == "v" for value in found.values())
+    assert any('"c":1' in value for value in found.values())

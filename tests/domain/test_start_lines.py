@@ -418,3 +418,18 @@ def test_each_line_that_matters_has_one_of_the_words_that_are_looked_for() -> No
         kept = [line for line in lines if any(word in line for word in WORDS)]
         assert len(kept) < 20
         assert told(*kept) == told(*lines)
+
+
+def test_no_version_or_method_brings_control_characters_or_a_secret() -> None:
+    """A log may hold anything, and a terminal obeys what it is shown."""
+    token = "hf_" + "a1B2" * 6
+    line = (
+        "INFO 11-30 10:00:00 [core.py:1] Initializing a V1 LLM engine (v0.32\x1b]0;x\x07) with "
+        f"config: model='m', speculative_config=SpeculativeConfig(method='{token}\x1b[1m', "
+        "model='d', num_spec_tokens=3), x"
+    )
+    facts = of_lines([line]).facts()
+    assert facts["began"]
+    assert facts["version"].isprintable()
+    assert facts["speculative"]["method"].isprintable()
+    assert token not in str(facts)

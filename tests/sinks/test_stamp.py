@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +61,13 @@ class Cache:
         whole = {
             "kind": "vllm", "path": str(self.directory), "here": str(self.directory),
             "id": f"{known.st_dev}:{known.st_ino}", "compiled": True, "start": BEGAN,
-            "started_at": BEGAN, "container": None, **changes,
+            "started_at": BEGAN, "container": None, "pid": os.getpid(), **changes,
         }  # fmt: skip
         place = {key: whole[key] for key in ("kind", "path", "here", "id")}
         ledger = [{key: whole[key] for key in ("path", "id", "compiled", "start")}]
         ledger[0]["id"] = whole.get("seen_id", whole["id"])
         facts: dict[str, Any] = {
-            "launch": {"started_at": whole["started_at"], "container": whole["container"]},
+            "launch": {key: whole[key] for key in ("started_at", "container", "pid")},
             "launch_fingerprint": found.as_dict(),
         }
         readings = (
@@ -100,6 +103,32 @@ class Cache:
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "the cache")
+
+
+@contextmanager
+def another_users() -> Iterator[int]:
+    """A process of the user 65534, who may write what is everybody's or his own."""
+    command = ["/bin/sleep", "600"]
+    with subprocess.Popen(command, cwd="/", user=65534, group=65534, extra_groups=[]) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users' processes are for root to start")
+def test_it_writes_only_where_the_servers_own_user_may(cache: Cache) -> None:
+    """A daemon of root's may write anywhere, and a server may name any directory for its cache."""
+    with another_users() as pid:
+        assert "own user may not write there" in cache.send(launch(), pid=pid)
+        assert read(cache.directory) is None
+        os.chown(cache.directory, 65534, 65534)
+        assert "names 1 launch" in cache.send(launch(), pid=pid)
+
+
+def test_of_a_server_that_has_ended_nothing_is_written(cache: Cache) -> None:
+    assert "as far as is known" in cache.send(launch(), pid=0)
+    assert read(cache.directory) is None
 
 
 def test_a_launch_that_was_seen_to_compile_is_noted(cache: Cache) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from watchdog.domain.command_line_words import LONG, MANY, SHORT, is_flag
 from watchdog.domain.factors import known
-from watchdog.domain.masking import MASKED, is_secret, masked_data, masked_text
+from watchdog.domain.masking import DEEPEST, MASKED, is_secret, masked_data, masked_text
 
 __all__ = ["is_secret", "masked", "options"]
 
@@ -173,11 +173,14 @@ def _split(word: str) -> tuple[str, str | None]:
 def _long(written: str) -> tuple[str, list[str]]:
     """Return an option's long name, and the keys behind its dots."""
     name, dot, keys = written.partition(".")
-    if name == "-O" and dot:
+    if name == "-O" and dot and keys.count(".") < DEEPEST:
         return _OBJECT, keys.split(".")
     name = SHORT.get(name) or name.lstrip("-").replace("_", "-")
     name, _, key = LONG.get(name, name).partition(".")
-    return name, [part for part in (key, *keys.split(".")) if part]
+    path = [part for part in (key, *keys.split(".")) if part]
+    if len(path) > DEEPEST:  # no option of vLLM: so deep an object cannot be written as JSON
+        return written.lstrip("-").replace("_", "-"), []
+    return name, path
 
 
 def _end(words: Sequence[str], start: int, name: str) -> int:

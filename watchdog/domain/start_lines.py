@@ -24,6 +24,7 @@ MOST_DIRECTORIES: Final = 8
 MOST_COMPONENTS: Final = 16
 MOST_ENGINES: Final = 1024
 MOST_PATH: Final = 200
+MOST_VERSION: Final = 64
 MOST_EXAMPLE: Final = 240
 MOST_TAG: Final = 45  # characters of a tag, or of words, in front of a row's own
 MOST_MASKED: Final = 4096  # characters of a text that is to be kept, before it is cut
@@ -160,7 +161,8 @@ class StartLines:
             self._shown = {}
             self.started += 1
         start.marked = When(read.at, dated(read.text))
-        start.version = found.groupdict().get("version") or start.version
+        version = found.groupdict().get("version")
+        start.version = start.version if version is None else _clean(version, MOST_VERSION)
         if kind == HEAD:
             start.head = True
             return
@@ -227,7 +229,7 @@ def _speculative(text: str) -> dict[str, Any] | None:
     told = {key: pattern.search(inside) for key, pattern in _KEYS.items()}
     method, model, depth = (None if part is None else part[1] for part in told.values())
     return {
-        "method": method,
+        "method": None if method is None else _clean(method, MOST_VERSION),
         "model": None if model is None else _clean(model, MOST_PATH),
         "num_spec_tokens": None if depth is None else int(depth),
     }

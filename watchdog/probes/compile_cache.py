@@ -22,6 +22,7 @@ from typing import Any, Final
 from watchdog import processes as p
 from watchdog.cache_look import Seat, identity_of, look
 from watchdog.domain.sample import Facts, Reading
+from watchdog.rights import rights_of
 
 EVERY: Final = 300.0
 """Seconds between two looks at the files of one process."""
@@ -164,9 +165,10 @@ def _start(known: Facts) -> float | None:
 
 def _seat(launch: Mapping[str, Any], proc: Path) -> Seat:
     root, pid = launch.get("root"), launch.get("pid")
+    rights = rights_of(proc, pid) if isinstance(pid, int) else None
     if root and isinstance(pid, int):
-        return Seat(Path(root), pid, proc)
-    return Seat(proc=proc)
+        return Seat(Path(root), pid, proc, rights)
+    return Seat(proc=proc, rights=rights)
 
 
 def _is_same(launch: Mapping[str, Any], proc: Path) -> bool:

@@ -123,7 +123,7 @@ def fills_of(finding: Finding, report: Report) -> Iterator[Fills]:
         seen = (fill,) if row.get("compiled") is True else ()
         yield Fills(
             target, str(row["path"]), str(place.get("kind")), str(place.get("here") or ""),
-            row["id"], bool(launch.get("container")), seen,
+            row["id"], bool(launch.get("container")), _pid(launch), seen,
         )  # fmt: skip
 
 
@@ -142,6 +142,12 @@ def _fingerprint(data: Any) -> Fingerprint | None:
         return None if data is None else Fingerprint.from_dict(data)
     except ValueError:
         return None
+
+
+def _pid(launch: Mapping[str, Any]) -> int:
+    """Return the server's process; 0, which is none, where it is not told."""
+    pid = launch.get("pid")
+    return pid if isinstance(pid, int) and pid > 0 else 0
 
 
 def _cache(report: Report, target: str) -> Mapping[str, Any]:
