@@ -69,8 +69,8 @@ def confirmed(row: Row, log: Log | None = None) -> Confirmed:
     why = _not_the_last(row, start)
     if why:
         return Confirmed(UNKNOWN, start, (), why)
-    if log is None and not start.signs:
-        return Confirmed(UNKNOWN, start, (), row.unknown or "this start was not looked at yet")
+    if log is None and not start.signs and not row.unknown:
+        return Confirmed(UNKNOWN, start, (), "this start was not looked at yet")
     told = {sign.name: sign for sign in start.signs}
     if log is not None:
         told[LOG] = _of(log)

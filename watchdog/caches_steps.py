@@ -78,7 +78,7 @@ def _after_warm(row: Row, found: Confirmed, given: Given) -> str:
     name = _name(row)
     if found.start is not None and found.start.after_aside:
         return (
-            f"what it loaded lies elsewhere: `watchdog cache show {name}` lists each place that "
+            f"what it loaded is still there: `watchdog cache show {name}` lists each place that "
             f"its launch names; set those aside too, and start it again"
         )
     place = next(iter(row.places), None)

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.domain.profile import ANY_ROUTING
@@ -125,6 +132,17 @@ class Cache(Strict):
     cold_start: Annotated[Duration, Field(ge=0, le=86400)] = 900.0
     warm_start: Annotated[Duration, Field(gt=0, le=86400)] | None = None
     factors: Factors = Factors()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_floors(cls, given: Any) -> Any:
+        """A grace of 15 minutes is no time that a start takes."""
+        alone = isinstance(given, Mapping) and "cold_start" not in given
+        if alone and given.get("warm_start") is not None:
+            raise ValueError(
+                "warm_start wants cold_start beside it: how long a start that compiles takes"
+            )
+        return given
 
     @field_validator("warm_start")
     @classmethod

@@ -448,6 +448,15 @@ def test_a_log_that_was_read_for_another_process_is_not_laid_to_this_one() -> No
     assert watch.round(start, {**watch.facts, **cold, "log_start": start}).verdict() == "OK"
 
 
+def test_a_log_that_could_not_be_read_is_told_with_its_reason() -> None:
+    watch = Watch()
+    watch.runs(DEEPER, filled(watch, A))
+    start = watch.state.now.start  # type: ignore[union-attr]
+    watch.round(start, {**watch.facts, "log_unknown": "/log is not there"})
+    signs = {one["name"]: one["text"] for one in watch.outline["starts"][-1]["signs"]}
+    assert signs["log"] == "it was not read: /log is not there"
+
+
 # --- other places --------------------------------------------------------------------------------
 
 
@@ -637,7 +646,7 @@ def test_a_set_aside_after_which_the_start_was_warm_was_in_vain() -> None:
     assert watch.verdict(VAIN) == "WARNING"
     said = watch.found[VAIN].argument
     assert "qwen.stale-20260921T141530Z" in said.summary
-    assert "compiled nothing" in said.summary
+    assert "was not a cold one" in said.summary
     assert said.next_step
 
 

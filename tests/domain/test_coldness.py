@@ -225,3 +225,9 @@ def test_a_place_whose_known_directories_hold_no_files_is_empty() -> None:
     entry = {"kind": "inductor shared", "files": 0}
     assert c.is_empty({"entries": [entry]})
     assert not c.is_empty({"entries": [entry, {**entry, "files": 1}]})
+
+
+def test_a_log_that_could_not_be_read_says_why() -> None:
+    assert c.of_log({"unread": "/var/log/vllm is not there"}) == c.Sign(
+        c.LOG, c.UNCLEAR, "it was not read: /var/log/vllm is not there"
+    )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from watchdog.domain import cache_words as words
+from watchdog.domain.cache_facts import places_of
 from watchdog.domain.cache_state import State
 from watchdog.domain.ledger import UNKNOWN, Fill, Place, compared, inode_of
 from watchdog.domain.profile import NOTHING_DECLARED, Profile
@@ -51,7 +52,7 @@ def _now(state: State, digest: str) -> Row | None:
 
 def _places(state: State, told: Mapping[str, Any]) -> list[Row]:
     """Return the places of the newest survey, else those that were judged last."""
-    facts = [f for f in told.get("places") or () if isinstance(f, Mapping)]
+    facts: list[Row] = places_of(told)
     if not facts:
         facts = [{"path": one.path, "kind": one.kind, "id": one.identity} for one in state.judged]
     return [_place(state, fact) for fact in facts]

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from typing import Any, Final
 
 from watchdog.domain import coldness as c
+from watchdog.domain.cache_facts import number, places_of
 from watchdog.domain.cache_state import State
 from watchdog.domain.fingerprint import Fingerprint, compare
 from watchdog.domain.ledger import (
@@ -26,7 +27,17 @@ from watchdog.domain.ledger import (
 from watchdog.domain.ledger_verdict import Judged, Run, judged
 from watchdog.domain.profile import Profile
 from watchdog.domain.sample import Facts
-from watchdog.domain.starts import NEAR, REPLACED, Owed, Start, floors, has_drafter, near, set_aside
+from watchdog.domain.starts import (
+    NEAR,
+    REPLACED,
+    Owed,
+    Start,
+    floors,
+    has_drafter,
+    near,
+    no_cache,
+    set_aside,
+)
 from watchdog.domain.texts import one_line
 
 MOST_PLACES: Final = 12
@@ -39,7 +50,7 @@ MOST_WORDS: Final = 240
 LATEST: Final = 1e11
 
 _LOG: Final = (
-    "began", "hits", "aot_hits", "compiled", "stored", "load_failures", "off", "cut",
+    "began", "hits", "aot_hits", "compiled", "stored", "load_failures", "off", "cut", "unread",
 )  # fmt: skip
 
 
@@ -56,21 +67,24 @@ def judged_now(
         return state
     log = _log_of(facts, state, now)
     cache, launch = _cache_of(facts, start), _launch_of(facts, start)
-    key = _key(cache, launch, log, profile, apart)
+    unused = start.unused or no_cache(_told(launch), _environ(launch, facts), log)
+    key = _key(cache, launch, log, profile, apart, unused)
     if key == state.key:
         return state
     blind = "" if cache and (launch or start.digest) else _why_blind(facts, cache)
     if cache is None:
         return state if blind == state.blind else state._replace(blind=blind)
+    state = state.with_now(start._replace(unused=unused))
     return _Judging(state, cache, launch, log, profile, apart).done(key, blind)
 
 
 def _key(*told: Any) -> str:
     """Tell two rounds apart by what they say: cheap, for most are like the one before."""
-    cache, launch, log, profile, apart = told
+    cache, launch, log, profile, apart, unused = told
     return repr((
+        unused,
         cache and cache.get("asked"),
-        launch and (launch.get("digest"), len(launch.get("unread") or ())),
+        launch and (launch.get("digest"), str(launch.get("unread"))),
         launch and (launch.get("more"), launch.get("less")),
         log and [log.get(key) for key in _LOG],
         (profile.cold_start, profile.warm_start, profile.method, apart),
@@ -93,6 +107,20 @@ def _launch_of(facts: Facts, start: Start) -> Mapping[str, Any] | None:
     return found if _is_of(launch, facts, start) else None
 
 
+def _told(launch: Mapping[str, Any] | None) -> Fingerprint | None:
+    """Read a fingerprint; None of a recording that is not ours."""
+    try:
+        return None if launch is None else Fingerprint.from_dict(launch)
+    except ValueError:
+        return None
+
+
+def _environ(launch: Mapping[str, Any] | None, facts: Facts) -> Any:
+    """Return the environment of this start's process, where it is known which one that is."""
+    told = facts.get("launch")
+    return told.get("environ") if launch is not None and isinstance(told, Mapping) else None
+
+
 def _is_of(launch: Mapping[str, Any], facts: Facts, start: Start) -> bool:
     """
     Whether a launch is of this start's process, or of its parent.
@@ -110,7 +138,8 @@ def _log_of(facts: Facts, state: State, now: float) -> Mapping[str, Any] | None:
     """Return the log's lines of this start; of no told start, not in the first round."""
     log, start = facts.get("log"), state.now
     if not isinstance(log, Mapping) or start is None:
-        return None
+        dark = facts.get("log_unknown")
+        return {"unread": one_line(dark, MOST_WORDS)} if isinstance(dark, str) else None
     if facts.get("log_start") is not None:
         return log if near(facts["log_start"], start.start) else None
     return log if now > start.seen_at or state.before is None else None
@@ -138,10 +167,11 @@ class _Judging:
         log: Mapping[str, Any] | None, profile: Profile, apart: float,
     ) -> None:  # fmt: skip
         assert state.now is not None  # noqa: S101  (its caller has looked)
-        self.state, self.start, self.cache, self.log = state, state.now, cache, log
+        self.state, self.cache, self.log = state, cache, log
+        self.start = state.now
         self.profile, self.apart = profile, apart
         self.prints, self.places = state.prints, list(state.places)
-        self.facts = [p for p in cache["places"] if isinstance(p, Mapping)]
+        self.facts = places_of(cache)
         if launch is not None:
             self._know(launch)
 
@@ -159,7 +189,7 @@ class _Judging:
         wanted |= {one.digest for one in self.state.starts} | {self.start.digest}
         return self.state.with_now(self.start)._replace(
             places=tuple(self.places), prints=self.prints.only(wanted), judged=tuple(found),
-            owed=owed, asked=float(self.cache.get("asked") or 0.0), key=key, blind=blind,
+            owed=owed, asked=number(self.cache.get("asked")) or 0.0, key=key, blind=blind,
         )  # fmt: skip
 
     def _judge_places(self, run: Run) -> list[Judged]:
@@ -172,10 +202,13 @@ class _Judging:
 
     def _know(self, launch: Mapping[str, Any]) -> None:
         """Learn the fingerprint: of one process the first reading counts, later ones fill gaps."""
-        try:
-            told = Fingerprint.from_dict(launch)
-        except ValueError:  # of a recording that is not ours
+        told = _told(launch)
+        if told is None:
             return
+        dark = tuple(part for part, _ in told.unread)
+        if self.start.digest:  # what one look at a process could read is known of it
+            dark = tuple(part for part in self.start.unread if part in dark)
+        self.start = self.start._replace(unread=dark)
         if self.prints.get(self.start.digest) is not None:
             self._recount(told)
         kept = self.prints.get(self.start.digest)
@@ -255,8 +288,14 @@ class _Judging:
     def _adopt(self, fact: Mapping[str, Any], stamps: tuple[Stamped, ...]) -> None:
         launch = self.prints.get(self.start.digest)
         drafter = has_drafter(launch, self.profile)
-        place = self._place(fact)
-        self._keep(adopted(fact, place, self.start.start, stamps, drafter=drafter))
+        place, own = self._place(fact), self.start.digest
+        if not own or place.fill(own) is None:
+            # Who is noted only by now was not seen here before this start: it comes after it.
+            stamps = tuple(
+                x for x in stamps if x.digest == own or x.at <= self.start.start + c.SLACK
+            )
+        grace = self.profile.cold_start
+        self._keep(adopted(fact, place, self.start.start, stamps, drafter=drafter, grace=grace))
 
     def _stamps(self, fact: Mapping[str, Any]) -> tuple[Stamped, ...]:
         """Return the entries of a place's stamp, and know their launches."""
@@ -267,13 +306,13 @@ class _Judging:
                 at = _moment(row["at"])
             except (ValueError, KeyError, TypeError):  # another version's: `stamp_fault` says it
                 continue
-            began = row.get("start")
-            began = float(began) if isinstance(began, (int, float)) else at
+            told = number(row.get("start"))
+            began = at if told is None else told
             if launch.digest != self.start.digest and self.prints.get(launch.digest) is None:
                 own = self.prints.get(self.start.digest)
                 self.prints = self.prints.added(launch)
                 self.prints = self.prints if own is None else self.prints.added(own)
-            found.append(Stamped(launch.digest, began, at))
+            found.append(Stamped(launch.digest, began, at, launch.partial))
         return tuple(found)
 
     def _rivals(self, stamps: Sequence[Stamped]) -> bool:
@@ -302,8 +341,10 @@ class _Judging:
             has_drafter(self.prints.get(start.digest), self.profile),
             c.of_log(self.log),
             c.of_time(start.up_most, start.up_least, known, self.apart),
-            float(self.cache.get("asked") or 0.0),
+            number(self.cache.get("asked")) or 0.0,
             rivals,
+            start.unused,
+            start.unread,
         )
 
     def _judge_start(self, run: Run) -> None:
@@ -315,6 +356,9 @@ class _Judging:
         if old is not None and files.says == c.UNCLEAR != old.says and not run.rivals:
             files = old
         whole = c.joint(run.log, files, run.time)
+        if run.unused:  # what it neither read nor wrote tells nothing of it
+            rest = (x._replace(says=c.UNCLEAR) for x in whole.signs)
+            whole = c.joint(c.Sign(c.LAUNCH, c.UNCLEAR, run.unused), *rest)
         signs = tuple(x._replace(text=one_line(x.text, MOST_WORDS)) for x in whole.signs)
         self.start = self.start._replace(verdict=whole.verdict, by=whole.by, signs=signs)
 

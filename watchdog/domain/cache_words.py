@@ -16,13 +16,18 @@ from watchdog.domain.starts import REPLACED, Owed, Start
 
 SAYS: Final[Mapping[str, str]] = {
     "compiled": "this start compiled it for itself",
+    "unused": "it is not in use: {unused}",
     "own": "this launch compiled it for itself, at its start of {made}",
+    "unsure": "no change was seen since the start of {made}, which compiled it, and that proves "
+    "nothing{dark}",
     "alike": "made under another launch that is alike in all that changes what lies here",
-    "warm": "{other} was here before and this launch compiled nothing: {changed}",
+    "warm": "{other} was here before and this launch did not compile anew: {changed}",
     "mixed": "{other} was here before and this launch did not compile all anew: {changed}",
     "empty": "it holds nothing: this launch compiled nothing, or elsewhere",
     "traces": "nobody saw who filled it{traces}",
     "partial": "no change was seen against {other}, and that proves nothing: {changed}",
+    "back": "{other} was here before ({changed}), and so was this launch: whether it compiled then "
+    "is no longer kept",
     "forgotten": "{other} was here before, and its factors are no longer kept",
     "blind": "it {blind}",
     "unshown": "this launch compiled it for itself at its start of {made}, by its log alone: "
@@ -55,6 +60,8 @@ def said(state: State, answer: Judged) -> str:
         changed=_changed(state, other, answer.kind),
         traces=_traces(place),
         blind=answer.blind or "was not seen whole",
+        unused=now.unused if now else "",
+        dark=_dark(now, own),
     )
 
 
@@ -84,6 +91,13 @@ def _changed(state: State, fill: Fill | None, kind: str) -> str:
         return "what differs is not known"
     difference = compared(state.prints, fill, state.now.digest, kind)
     return difference.words() if difference else "what differs is not known"
+
+
+def _dark(now: Start | None, own: Fill | None) -> str:
+    """Say what could not be read of this start's launch, or of the one that compiled."""
+    if now and now.unread:
+        return f": not known: {', '.join(now.unread)}"
+    return ": not all of the launch could be read then" if own and own.dark else ""
 
 
 def _traces(place: Place | None) -> str:
@@ -175,7 +189,7 @@ def _decides(target: str, worst: Judged) -> str:
     """Name the one step that would decide."""
     if worst.why in ("blind", "layout", "empty", "many"):
         return f"{_look(target)}: it names what could not be read; a log (`launch.log`) decides too"
-    if worst.why == "partial":
+    if worst.why in ("partial", "unsure"):
         return "let the daemon read the whole launch: `watchdog doctor` says what it may not read"
     return (
         f"if acceptance is low, `{set_aside_line(worst)}` before the next start makes it "
@@ -252,7 +266,7 @@ def ineffective(target: str, state: State, owed: Owed | None) -> Argument:
             f"server's log; a declared `cache.warm_start` would tell by the time",
         )
     return Argument(
-        f"{target}: {what}, and the start that followed compiled nothing: {said_of_it}",
+        f"{target}: {what}, and the start that followed was not a cold one: {said_of_it}",
         "a start that compiles, as the first one does after a set-aside",
         proof,
         ruled_out=(

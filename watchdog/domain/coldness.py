@@ -26,6 +26,9 @@ ARTIFACTS: Final = "artifacts"
 LOG: Final = "log"
 TIME: Final = "time"
 
+LAUNCH: Final = "launch"
+"""Who says that a start used no compile cache: no witness of a cold or a warm one."""
+
 SLACK: Final = 2.0
 """Seconds by which the start of a process and the times of files may differ: btime is whole."""
 
@@ -121,6 +124,8 @@ def of_log(log: Mapping[str, Any] | None) -> Sign:
     """Say what the lines since the last start tell."""
     if not log:
         return Sign(LOG, UNCLEAR, "no log was read")
+    if log.get("unread"):
+        return Sign(LOG, UNCLEAR, f"it was not read: {log['unread']}")
     # A CPU's vLLM (mode 2) tells of what it compiled only when it stores it.
     compiled = max(_count(log, "compiled"), _count(log, "stored"))
     hits = _count(log, "hits") + _count(log, "aot_hits")

@@ -62,7 +62,7 @@ GRAPHS: Final = (
     _row("they choose and build AMD's kernels; vLLM's key has none of them", "env AITER_*"),
     _row("they choose how kernels are compiled; vLLM's key has none of them",
          "env TRITON_*, env TORCH*"),
-    _row("they change what the runtime offers to a kernel, or which cards it sees",
+    _row("they change what the runtime offers to a kernel",
          "env HIP_*, env HSA_*, env CUDA_*"),
     _row("they choose collectives, and those are captured with the graph", "env NCCL_*"),
 )  # fmt: skip
@@ -105,7 +105,9 @@ QUIET: Final = (
          "per-request-spec-decode-metrics, kv-cache-metrics, kv-cache-metrics-sample, "
          "cudagraph-metrics, custom-histogram-buckets, enable-server-load-tracking, "
          "enable-per-request-metrics, enable-prompt-tokens-details, "
-         "enable-force-include-usage, env VLLM_USAGE_*, env VLLM_NO_USAGE_STATS, "
+         "enable-force-include-usage, kv-events-config, kv-events-config *, profiler-config, "
+         "profiler-config *, enable-mfu-metrics, jit-monitor-mode, jit-monitor-verbose, "
+         "env VLLM_SERVER_DEV_MODE, env VLLM_USAGE_*, env VLLM_NO_USAGE_STATS, "
          "env VLLM_DO_NOT_TRACK"),
     _row("text before and after the model",
          "served-model-name, chat-template, chat-template-content-format, "
@@ -119,11 +121,13 @@ QUIET: Final = (
     _row("the seed of sampling; vLLM's key leaves it out", "seed"),
     _row("how long is waited, how many wait in line",
          "shutdown-timeout, distributed-timeout-seconds, cpu-distributed-timeout-seconds, "
-         "max-num-queued-reqs, max-num-queued-tokens, env VLLM_ENGINE_READY_TIMEOUT_S, "
-         "env VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS, env VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS, "
-         "env VLLM_KEEP_ALIVE_ON_ENGINE_DEATH"),
+         "max-num-queued-reqs, max-num-queued-tokens, scheduling-policy, "
+         "env VLLM_ENGINE_READY_TIMEOUT_S, env VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS, "
+         "env VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS, env VLLM_KEEP_ALIVE_ON_ENGINE_DEATH"),
     _row("how weights are read, not what they are",
-         "download-dir, safetensors-prefetch-*, max-parallel-loading-workers, "
+         "download-dir, safetensors-prefetch-*, max-parallel-loading-workers, load-format, "
+         "safetensors-load-strategy, model-loader-extra-config, model-loader-extra-config *, "
+         "ignore-patterns, pt-load-map-location, env VLLM_SKIP_MODEL_NAME_VALIDATION, "
          "env VLLM_USE_MODELSCOPE"),
     _row("memory for the KV cache, and reuse of prefixes; vLLM's key leaves them out",
          "gpu-memory-utilization, kv-cache-memory-bytes, num-gpu-blocks-override, swap-space, "
@@ -143,7 +147,18 @@ QUIET: Final = (
     _row("whether a cache is used, not what is compiled",
          "env VLLM_DISABLE_COMPILE_CACHE, env VLLM_FORCE_AOT_LOAD, "
          "env VLLM_ENABLE_STARTUP_PLAN, env TORCHINDUCTOR_FORCE_DISABLE_CACHES"),
-    _row("which of like cards it is", "gpu uuid, gpu uuids, gpu address, gpu addresses"),
+    _row("which of the host's cards it is; vLLM's key leaves it out, and has the card's kind",
+         "gpu uuid, gpu uuids, gpu address, gpu addresses, device-ids, "
+         "env CUDA_VISIBLE_DEVICES, env HIP_VISIBLE_DEVICES"),
+    _row("which processors serve it, and how its processes are made",
+         "numa-bind, numa-bind-nodes, numa-bind-cpus, fail-on-environ-validation, "
+         "env VLLM_WORKER_MULTIPROC_METHOD, env VLLM_ENABLE_V1_MULTIPROCESSING, "
+         "env VLLM_TRITON_JIT_WARMUP_NUM_THREADS, env VLLM_V1_OUTPUT_PROC_CHUNK_SIZE"),
+    _row("adapters that are there from the start: weights, beside how many and how large",
+         "lora-modules"),
+    _row("what is sampled, and allowed to be, after the graph",
+         "max-logprobs, structured-outputs-config, structured-outputs-config *, "
+         "guided-decoding-backend"),
     _row("the toolkit compiles kernels, not the driver, which may change with each kernel update",
          "gpu driver"),
 )  # fmt: skip
@@ -154,6 +169,14 @@ FAMILIES: Final = tuple(
 )
 """First letters of the environment variables that are looked at."""
 
+_LINKED: Final = re.compile(
+    r"env \w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)"
+)
+"""
+Variables by which Kubernetes and Docker tell of other services, and ports at large: a service
+that is called `vllm-qwen` puts VLLM_QWEN_SERVICE_HOST into every pod that starts after it.
+"""
+
 _SHOUTED: Final = re.compile(r"[A-Z][A-Z0-9_]*\*?")
 
 
@@ -163,13 +186,17 @@ def counts(name: str, more: Sequence[str] = (), less: Sequence[str] = ()) -> boo
         return True
     if _fit(name, map(named, less)):
         return False
+    if _LINKED.fullmatch(name):
+        return False
     quiet = _fit(name, (n for row in QUIET for n in row.names))
     return not quiet or _fit(name, (n for row in GRAPHS for n in row.names)) > quiet
 
 
 def known(name: str) -> bool:
     """Whether a row fits this name."""
-    return any(_fit(name, row.names) for row in (*GRAPHS, *QUIET))
+    return _LINKED.fullmatch(name) is not None or any(
+        _fit(name, row.names) for row in (*GRAPHS, *QUIET)
+    )
 
 
 def watched(variable: str, more: Sequence[str] = ()) -> bool:

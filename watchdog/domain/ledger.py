@@ -35,6 +35,9 @@ KERNEL_FACTORS: Final[Mapping[str, tuple[str, ...]]] = {
 """What changes kernels, by the kind of place. The model and its shapes are in a kernel's own key,
 and so are a server's other switches: they choose kernels, and do not change them."""
 
+MOST_GONE: Final = 64
+"""Digests of launches that a place is known to have had, and whose rows were too many."""
+
 PARTS: Final[Mapping[str, str]] = {"version": "versions", "gpu": "gpu", "image": "image"}
 """Parts of a launch that a command line does not tell, by the first word of their factors."""
 
@@ -46,7 +49,8 @@ class Fill(NamedTuple):
     `first` and `last`: the starts of its first and its last process there. `seen_at`: when the
     last one answered. `compiled`: whether it compiled for itself, None where not known; then
     `made` and `made_until` say when its files were written, and `shown` whether they were seen.
-    `verdict`: what was found of it last. Digest "" stands for whoever made the files before us.
+    `verdict`: what was found of it last. `dark`: not all of it could be read when it compiled.
+    Digest "" stands for whoever made the files before us.
     """
 
     digest: str
@@ -59,6 +63,7 @@ class Fill(NamedTuple):
     made_until: float = 0.0
     shown: bool = False
     verdict: str = UNKNOWN
+    dark: bool = False
 
     def not_made(self) -> Fill:
         """Forget that it compiled for itself: it did not, or its files are gone."""
@@ -66,12 +71,18 @@ class Fill(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One directory, by its path and its inode; the launch that came first is the first."""
+    """
+    One directory, by its path and its inode; the launch that came first is the first.
+
+    `gone`: digests of launches that were here and have no row any more. One that comes back may
+    run on what it compiled then.
+    """
 
     path: str
     inode: str
     kind: str = ""
     fills: tuple[Fill, ...] = ()
+    gone: tuple[str, ...] = ()
 
     def fill(self, digest: str) -> Fill | None:
         """Return what a launch did here."""
@@ -96,10 +107,16 @@ class Place(NamedTuple):
         rows = [fill if old.digest == fill.digest else old for old in self.fills]
         if fill not in rows:
             rows.append(fill)
+        gone = self.gone
         while len(rows) > MOST_FILLS:
             others = [row for row in rows if row.digest != fill.digest]
-            rows.remove(min(others, key=lambda row: (row.verdict != STALE, row.last)))
-        return self if tuple(rows) == self.fills else self._replace(fills=tuple(rows))
+            lost = min(others, key=lambda row: (row.verdict != STALE, row.last))
+            rows.remove(lost)
+            if lost.digest and lost.verdict != STALE and lost.digest not in gone:
+                gone = (*gone, lost.digest)[-MOST_GONE:]
+        if tuple(rows) == self.fills:
+            return self
+        return self._replace(fills=tuple(rows), gone=gone)
 
 
 def inode_of(identity: Any) -> str:
@@ -149,10 +166,15 @@ def _of_kind(launch: Fingerprint, kind: str) -> Fingerprint:
         return any(_fits(name, pattern) for pattern in names)
 
     kept = tuple(x for x in launch.factors if matters(x.name))
-    wanted = {"factors", "others", "env", "environ", *PARTS, *PARTS.values()}
-    unread = tuple(row for row in launch.unread if row[0].partition(" ")[0] in wanted)
+    unread = tuple(row for row in launch.unread if concerns(row[0], kind))
     more, less = (tuple(filter(matters, told)) for told in (launch.more, launch.less))
     return replace(launch, factors=kept, unread=unread, more=more, less=less)
+
+
+def concerns(part: str, kind: str) -> bool:
+    """Whether a part of a launch that was not readable matters to a kind of place."""
+    wanted = {"factors", "others", "env", "environ", *PARTS, *PARTS.values()}
+    return kind not in KERNEL_FACTORS or part.partition(" ")[0] in wanted
 
 
 def _fits(name: str, pattern: str) -> bool:
@@ -163,11 +185,16 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 class Stamped(NamedTuple):
-    """An entry of a stamp: when its launch began, and when it was noted; Unix seconds."""
+    """
+    An entry of a stamp: when its launch began, and when it was noted; Unix seconds.
+
+    `dark`: not all of the launch could be read.
+    """
 
     digest: str
     began: float
     at: float
+    dark: bool = False
 
 
 def adopted(
@@ -177,11 +204,13 @@ def adopted(
     stamps: tuple[Stamped, ...],
     *,
     drafter: bool,
+    grace: float = 900.0,
 ) -> Place:
     """
     Note what a directory tells of itself: its stamp, else only when it was filled.
 
-    What a stamp's launch compiled is told by the files: those made before the next one began.
+    What a stamp's launch compiled is told by the files: those made within `grace` seconds of its
+    start, else those made before the next one began.
     """
     oldest = c.oldest(fact)
     if not place.fills and not stamps and oldest is not None and oldest < start - c.SLACK:
@@ -193,10 +222,14 @@ def adopted(
         until = max(stamp.began, stamp.at) + c.FILLING
         if stamp.began < start:
             until = min(then, start) - c.SLACK
-        fill = Fill(stamp.digest, stamp.began, stamp.began, max(stamp[1:]), None, STAMP)
-        if c.made_within(fact, stamp.began, until, drafter=drafter):
-            last = c.last_made(fact, stamp.began, until)
-            fill = fill._replace(compiled=True, made=stamp.began, made_until=last, shown=True)
+        seen_at = max(stamp.began, stamp.at)
+        fill = Fill(stamp.digest, stamp.began, stamp.began, seen_at, None, STAMP, dark=stamp.dark)
+        soon = min(until, stamp.began + grace + c.FILLING)
+        for over in (soon, until):  # others may have filled it since, whom nobody noted
+            if c.made_within(fact, stamp.began, over, drafter=drafter):
+                last = c.last_made(fact, stamp.began, over)
+                fill = fill._replace(compiled=True, made=stamp.began, made_until=last, shown=True)
+                break
         place = place.put(fill)
     return place
 

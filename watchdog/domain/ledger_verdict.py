@@ -25,6 +25,7 @@ from watchdog.domain.ledger import (
     Fill,
     Place,
     compared,
+    concerns,
     is_chosen,
 )  # fmt: skip
 from watchdog.domain.prints import Prints
@@ -61,7 +62,8 @@ class Run(NamedTuple):
 
     `log` and `time` are what these two witnesses say of it. `asked`: when the files were looked
     at. `rivals`: paths into which another launch started at the same time, so that the times of
-    files do not tell whose they are.
+    files do not tell whose they are. `unused`: why it uses no compile cache of vLLM's.
+    `unread`: the parts of the launch that could not be read: two like it need not be the same.
     """
 
     start: float
@@ -73,10 +75,18 @@ class Run(NamedTuple):
     time: c.Sign
     asked: float = math.inf
     rivals: tuple[str, ...] = ()
+    unused: str = ""
+    unread: tuple[str, ...] = ()
+
+    def is_dark(self, kind: str) -> bool:
+        """Whether something of the launch that matters to a kind of place was not readable."""
+        return any(concerns(part, kind) for part in self.unread)
 
 
 def judged(fact: Mapping[str, Any], place: Place, run: Run, prints: Prints) -> tuple[Place, Judged]:
     """Judge the running launch in one place, and note what it did there."""
+    if run.unused and fact.get("kind") in c.GRAPH_PLACES:  # it was not here, for those after it
+        return place, _answer(fact, place, SAFE, "unused")
     files, found = witnesses(fact, run)
     own = place.fill(run.digest) or Fill(run.digest, run.start, run.start, run.seen_at)
     if run.start > own.last:
@@ -87,15 +97,23 @@ def judged(fact: Mapping[str, Any], place: Place, run: Run, prints: Prints) -> t
         place, own, lost = place.without(own.digest), own.not_made(), ""
     place = place.put(own)
     if own.compiled:
-        why = lost or ("compiled" if own.made == run.start else "own")
-        says, other = UNKNOWN if lost else SAFE, ""
+        before = "unsure" if own.dark or run.is_dark(place.kind) else "own"
+        why = lost or ("compiled" if own.made == run.start else before)
+        says, other = SAFE if why in ("compiled", "own") else UNKNOWN, ""
     else:
         says, why, other = _Case(fact, place, own, run, found, prints).verdict()
-    answer = Judged(
-        place.path, place.kind, says, why, other, is_chosen(fact), c.blindness(fact),
-        str(fact.get("id") or ""), own.compiled, str(fact.get("here") or ""),
-    )  # fmt: skip
+    answer = _answer(fact, place, says, why, other, own.compiled)
     return place.put(own._replace(verdict=says)), answer
+
+
+def _answer(
+    fact: Mapping[str, Any], place: Place, says: str, why: str, other: str = "",
+    compiled: bool | None = None,  # noqa: FBT001
+) -> Judged:  # fmt: skip
+    return Judged(
+        place.path, place.kind, says, why, other, is_chosen(fact), c.blindness(fact),
+        str(fact.get("id") or ""), compiled, str(fact.get("here") or ""),
+    )  # fmt: skip
 
 
 def witnesses(fact: Mapping[str, Any], run: Run) -> tuple[c.Sign, c.Coldness]:
@@ -110,7 +128,8 @@ def _made(fact: Mapping[str, Any], own: Fill, run: Run, found: c.Coldness, files
     strong = found.by in (c.LOG, c.ARTIFACTS)
     if found.verdict == c.COLD and strong:
         last, shown = c.last_made(fact, run.start, run.until), files.says == c.COLD
-        return own._replace(compiled=True, made=run.start, made_until=last, shown=shown)
+        own = own._replace(compiled=True, made=run.start, made_until=last, shown=shown)
+        return own._replace(dark=run.is_dark(str(fact.get("kind") or "")))
     rival = str(fact.get("path")) in run.rivals
     if own.made == run.start and (found.verdict == c.WARM or rival):  # it looked cold
         own = own.not_made()
@@ -154,14 +173,21 @@ class _Case(NamedTuple):
         if not changed:
             return doubt
         why = next((why for why, so in self._doubts(changed) if so), "")
+        nearest = min(reversed(changed), key=self._distance).digest
         if why:
-            return UNKNOWN, why, changed[-1].digest
-        return STALE, "warm" if self.found.verdict == c.WARM else "mixed", changed[-1].digest
+            return UNKNOWN, why, nearest
+        return STALE, "warm" if self.found.verdict == c.WARM else "mixed", nearest
+
+    def _distance(self, other: Fill) -> int:
+        """In how many factors this launch differs from another: the nearest one is named."""
+        difference = compared(self.prints, other, self.own.digest, self.place.kind)
+        return len(difference.changed) if difference else 0
 
     def _doubts(self, changed: list[Fill]) -> Iterator[tuple[str, bool]]:
         """Yield why it need not run on the files of those, though it differs from them."""
         cold, warm = self.found.verdict == c.COLD, self.found.verdict == c.WARM
         oldest = c.oldest(self.fact)
+        yield "back", self.own.digest in self.place.gone
         yield "blind", bool(c.blindness(self.fact)) and not warm
         yield "layout", oldest is None and not warm
         yield "many", bool(self.fact.get("more")) and not warm

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import coldness as c
+from watchdog.domain.cache_facts import number
 from watchdog.domain.fingerprint import Fingerprint
 from watchdog.domain.prints import Prints
 from watchdog.domain.profile import SOMETIMES, Profile
@@ -34,12 +35,21 @@ NO_GRAPH: Final = SOMETIMES | {"[ngram]", "medusa", "mlp_speculator"}
 """Methods whose drafter vLLM does not compile."""
 
 
+MODES: Final = ("compilation-config mode", "compilation-config level", "compilation-config")
+NO_MODE: Final = ("0", "NONE", "none")
+"""How a command line says that nothing is compiled."""
+
+DISABLED: Final = "VLLM_DISABLE_COMPILE_CACHE"
+
+
 class Start(NamedTuple):
     """
     One process of the server; times in Unix seconds, `up_...` in seconds after its start.
 
     It answered first between `up_least` and `up_most`; None where the watch was not there before.
     `by`: the witness that decided. `after_aside`: the copy that was set aside just before.
+    `unused`: why its launch neither reads nor writes vLLM's compile cache; empty where it does.
+    `unread`: the parts of its launch that no look at it could read.
     """
 
     start: float
@@ -51,6 +61,8 @@ class Start(NamedTuple):
     by: str = ""
     signs: tuple[c.Sign, ...] = ()
     after_aside: str = ""
+    unused: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def up_seconds(self) -> float | None:
@@ -80,7 +92,8 @@ class Owed(NamedTuple):
 
 def near(one: Any, other: float | None, within: float = SAME) -> bool:
     """Whether two times are those of one process's start."""
-    return isinstance(one, (int, float)) and other is not None and abs(one - other) <= within
+    told = number(one)
+    return told is not None and other is not None and abs(told - other) <= within
 
 
 def floors(starts: Iterable[Start], profile: Profile, prints: Prints, digest: str) -> c.Floors:
@@ -114,6 +127,31 @@ def has_drafter(launch: Fingerprint | None, profile: Profile) -> bool:
     if method in NO_GRAPH:
         return False
     return bool(method) or "drafter" in told
+
+
+def no_cache(
+    launch: Fingerprint | None, environ: Any = None, log: Mapping[str, Any] | None = None
+) -> str:
+    """
+    Say why a launch neither reads nor writes vLLM's compile cache; empty where it may.
+
+    Its old files are no evidence then: it runs on none of them, and makes none.
+    """
+    told = {x.name: x.shown for x in launch.factors} if launch else {}
+    if told.get("enforce-eager") == "true":
+        return "this launch compiles no graph (enforce-eager)"
+    modes = {name: told[name] for name in MODES if name in told}
+    none = next((name for name, mode in modes.items() if mode in NO_MODE), "")
+    if not modes and told.get("optimization-level") == "0":
+        none = "optimization-level"
+    if none:
+        return f"this launch compiles no graph ({none} {told[none]})"
+    variable = environ.get(DISABLED) if isinstance(environ, Mapping) else None
+    if isinstance(variable, str) and variable.strip().isdecimal() and int(variable[:9]):
+        return f"this launch compiles at each start ({DISABLED})"
+    if log and log.get("began") and log.get("off"):
+        return "the server's log says that it is switched off"
+    return ""
 
 
 def set_aside(
