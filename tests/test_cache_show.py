@@ -344,14 +344,14 @@ def test_a_warm_start_after_a_set_aside_says_where_to_look(port: Port) -> None:
     code, out, _ = port.ask("confirm", "qwen")
     assert code == 2
     assert "the last start was not cold: it loaded what had been compiled before" in out
-    assert "what it loaded lies elsewhere: `watchdog cache show qwen`" in " ".join(out.split())
+    assert "what it loaded is still there: `watchdog cache show qwen`" in " ".join(out.split())
 
 
 def test_a_directory_that_was_replaced_counts_as_set_aside_and_is_called_so(port: Port) -> None:
     port.known["qwen"] = outline(starts=[start("warm", after_aside=REPLACED)])
     out = " ".join(port.ask("confirm", "qwen")[1].split())
     assert "after its directory was replaced by another one" in out
-    assert "what it loaded lies elsewhere" in out
+    assert "what it loaded is still there" in out
 
 
 def test_a_warm_start_without_a_set_aside_is_nothing_bad(port: Port) -> None:
@@ -362,7 +362,9 @@ def test_a_warm_start_without_a_set_aside_is_nothing_bad(port: Port) -> None:
 
 
 def test_where_nothing_shows_it_the_next_step_would_decide(port: Port, tmp_path: Path) -> None:
-    unclear = start("unknown", up_seconds=None, signs=[])
+    heard = [sign("log", "unclear", "no log was read"),
+             sign("time", "unclear", "how long it took was not seen")]  # fmt: skip
+    unclear = start("unknown", up_seconds=None, signs=heard)
     port.known["qwen"] = outline(starts=[unclear], floors={"cold": None, "warm": None, "by": ""})
     code, out, _ = port.ask("confirm", "qwen")
     assert code == 3
@@ -379,7 +381,7 @@ def test_where_nothing_shows_it_the_next_step_would_decide(port: Port, tmp_path:
     assert code == 3
     assert "declare how many seconds both kinds of start take" in out
 
-    port.target = "{url: 'http://127.0.0.1:1', name: qwen, cache: {warm_start: 320s}}"
+    port.target = "{url: 'http://127.0.0.1:1', name: qwen, cache: {warm_start: 320s, cold_start: 594s}}"
     code, out, _ = port.ask("confirm", "qwen", "--log", log)
     assert code == 3
     assert "let the daemon watch the next start" in out

@@ -35,7 +35,7 @@ def test_windows_are_judged_within_a_loose_bound(busy_every: int, at_most: float
 
 
 def test_nothing_grows_with_the_length_of_a_life() -> None:
-    """What the checks keep after a month of mixed traffic is as large as after two days."""
+    """What the checks keep after two months of mixed traffic is as large as after one."""
     engine = Engine(running=0)
     story = Story([engine], DECLARED, interval=300.0)
 
@@ -48,8 +48,8 @@ def test_nothing_grows_with_the_length_of_a_life() -> None:
             story.round()
         return len(json.dumps(list(_states(story).values())))
 
-    after_two_days = kept(576)
-    assert kept(8640) < 1.5 * after_two_days
+    after_a_month = kept(8640)
+    assert kept(8640) < 1.05 * after_a_month
 
 
 def _states(story: Story) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_every_state_is_plain_numbers_that_survive_json() -> None:
             story.fail()
         story.round()
     states = _states(story)
-    assert len(states) == 11
+    assert len(states) == 13
     for name, state in states.items():
         again = _tuples(json.loads(json.dumps(state)))
         assert again == state, name

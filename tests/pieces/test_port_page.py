@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 
 
 def test_the_page_names_the_paths_and_says_what_else_is_answered():
-    assert len(PATHS) == 11
+    assert len(PATHS) == 12
     assert AFTER.startswith(" of a path (`Allow`). Everything else is 404 or 405")
 
 

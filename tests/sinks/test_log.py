@@ -14,6 +14,7 @@ from watchdog.sinks import test_report as report_of_a_test
 from watchdog.sinks.alertmanager import AlertmanagerSink
 from watchdog.sinks.log import Log, level
 from watchdog.sinks.ping import Ping
+from watchdog.sinks.stamp import StampSink
 from watchdog.sinks.textfile import Textfile
 from watchdog.sinks.webhook import WebhookSink
 
@@ -91,5 +92,6 @@ def test_every_sink_is_found_by_its_own_name():
         "webhook": WebhookSink(()),
         "textfile": Textfile(Path("/a.prom"), lambda _: b""),
         "ping": Ping("http://127.0.0.1:9"),
+        "stamp": StampSink(),
     }
     assert {name: sink.name for name, sink in made.items()} == {name: name for name in SINKS}
