@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.asking import Watched, get, serving
-from tests.cached import CHANGED, NEW, NOW, OLD, ROOT, answer, outline, place, sign, start
+from tests.cached import CHANGED, DAY, NEW, NOW, OLD, ROOT, answer, outline, place, sign, start
 from tests.hostile import HostileServer, Visit
 from watchdog import cli
 from watchdog.domain.starts import REPLACED, SAME
@@ -140,6 +140,21 @@ def test_a_stale_one_shows_who_filled_it_what_changed_and_what_to_do(port: Port)
     assert f"set aside 2026-11-29 12:00Z: {copy}" in out
     assert f"`watchdog cache set-aside --directory {ROOT}`" in out
     assert "`watchdog cache confirm qwen`" in out
+
+
+def test_what_each_key_directory_was_made_for_is_told_as_vllm_noted_it(port: Port) -> None:
+    made = {
+        "path": "torch_compile_cache/bf36639200", "oldest": NOW - 24 * DAY,
+        "newest": NOW - 24 * DAY + 600, "parts": ["backbone", "eagle_head"],
+        "config": "config 0a1b2c3d4e, cuda 12.8",
+    }  # fmt: skip
+    port.known["qwen"] = outline(place(made=[made, {"path": "torch_compile_cache/0123456789"}]))
+    _, out, _ = port.ask("show")
+    assert (
+        "torch_compile_cache/bf36639200: 2026-11-06 12:00Z to 2026-11-06 12:10Z, backbone, "
+        "eagle_head; for config 0a1b2c3d4e, cuda 12.8"
+    ) in " ".join(out.split())
+    assert "torch_compile_cache/0123456789: - to -" in out
 
 
 def test_a_stale_one_whose_directory_is_configured_is_set_aside_by_the_targets_name(
@@ -381,7 +396,9 @@ def test_where_nothing_shows_it_the_next_step_would_decide(port: Port, tmp_path:
     assert code == 3
     assert "declare how many seconds both kinds of start take" in out
 
-    port.target = "{url: 'http://127.0.0.1:1', name: qwen, cache: {warm_start: 320s, cold_start: 594s}}"
+    port.target = (
+        "{url: 'http://127.0.0.1:1', name: qwen, cache: {warm_start: 320s, cold_start: 594s}}"
+    )
     code, out, _ = port.ask("confirm", "qwen", "--log", log)
     assert code == 3
     assert "let the daemon watch the next start" in out

@@ -35,6 +35,12 @@ def test_times_are_those_of_the_wall_clock() -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_what_vllm_noted_of_its_directories_has_those_times_too() -> None:
+    made = {"path": "aa", "oldest": NOW - 3600, "newest": None, "parts": [], "config": ""}
+    [one] = row(outline(place(made=[made])))["places"]
+    assert one["made"] == [{**made, "oldest": "2026-11-30T11:00:00Z"}]
+
+
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 1e300, -1e300, True, "yesterday", None])
 def test_a_time_that_is_none_is_not_shown(odd: Any) -> None:
     assert wall(odd) is None

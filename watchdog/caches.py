@@ -113,6 +113,7 @@ def _place(place: Mapping[str, Any]) -> Row:
     return {
         **_timed(place, "oldest", "newest"),
         "fills": [_timed(one, "first", "last") for one in _bounded(place.get("fills"))],
+        "made": [_timed(one, "oldest", "newest") for one in _bounded(place.get("made"))],
         "aside": [_timed(one, "at") for one in _bounded(place.get("aside"))],
     }
 

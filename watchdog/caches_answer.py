@@ -75,6 +75,16 @@ class Fill(_Part):
     changed: Words = ""
 
 
+class Made(_Part):
+    """A key directory of vLLM's: its graphs, and what its traces say that it was made for."""
+
+    path: Text
+    oldest: Time = None
+    newest: Time = None
+    parts: Annotated[list[Text], Field(max_length=MOST)] = []
+    config: Words = ""
+
+
 class Aside(_Part):
     name: Text
     at: Time = None
@@ -102,6 +112,7 @@ class Place(_Part):
     words: Words = ""
     why: Words = ""
     fills: Annotated[list[Fill], Field(max_length=MOST)] = []
+    made: Annotated[list[Made], Field(max_length=MOST)] = []
     aside: Annotated[list[Aside], Field(max_length=MOST)] = []
     stamp: Words = ""
 

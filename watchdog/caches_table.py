@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from watchdog.caches_answer import Answer, FloorsRow, Now, Place, Row, Start
+from watchdog.caches_answer import Answer, FloorsRow, Made, Now, Place, Row, Start
 from watchdog.caches_confirm import Confirmed
 from watchdog.caches_steps import Given, after_show, given_of
 from watchdog.domain import wording as w
@@ -108,6 +108,8 @@ def _place(place: Place, row: Row, width: int) -> Iterator[str]:
     for line in told:
         yield from wrapped(line, width, DEEP)
     yield from _fills(place, width)
+    for line in map(_made, place.made):
+        yield from wrapped(line, width, DEEP)
     told = [f"set aside {at(copy.at)}: {copy.name}" for copy in place.aside]
     told += [f"stamp: {place.stamp}"] if place.stamp else []
     told += [f"not all of it was seen: {place.cut}"] if place.cut else []
@@ -130,6 +132,13 @@ def _fills(place: Place, width: int) -> Iterator[str]:
     for fill in place.fills:
         if fill.changed:
             yield from wrapped(f"{short(fill.digest)} differs by: {fill.changed}", width, DEEP)
+
+
+def _made(made: Made) -> str:
+    """Say what vLLM itself noted of one of its key directories."""
+    told = f"{made.path}: {at(made.oldest)} to {at(made.newest)}"
+    told += f", {', '.join(made.parts)}" if made.parts else ""
+    return f"{told}; for {made.config}" if made.config else told
 
 
 def _holds(place: Place) -> str:

@@ -892,3 +892,23 @@ def test_no_launch_on_its_own_files_is_stale_and_none_on_those_of_another_is_saf
             assert watch.verdict() != "OK", watch.text
         if own and what != "cut":
             assert watch.verdict() == "OK", watch.text
+
+
+def test_the_outline_tells_what_vllm_noted_of_each_key_directory() -> None:
+    """Its own digests of configuration and compiler, with versions; a start that died left one."""
+    noted = {
+        "config_hash": "0123456789abcdef", "compiler_hash": "fedcba9876543210", "env": "aa" * 8,
+        "versions": {"cuda": "12.8"}, "mixed": True,
+    }  # fmt: skip
+    watch = Watch()
+    ranks = ("rank_0_0/backbone", "rank_1_0/backbone", "rank_0_0/eagle_head")
+    told = {**entry(oldest=T0 - 90 * DAY), "parts": list(ranks), "factors": noted}
+    watch.runs(A, place(told, entry(oldest=T0 - 95 * DAY, name="0123456789")))
+    [row] = watch.outline["places"]
+    assert [one["config"] for one in row["made"]] == [
+        "config 0123456789, compiler fedcba9876, variables aaaaaaaaaa, cuda 12.8, "
+        "not all of one configuration",
+        "",
+    ]
+    assert row["made"][0]["parts"] == ["backbone", "eagle_head"]
+    assert row["made"][1]["oldest"] == T0 - 95 * DAY

@@ -11,13 +11,20 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from watchdog.domain.texts import one_line
+
 MOST_PLACES: Final = 8
 MOST_ENTRIES: Final = 64
 MOST_ROWS: Final = 16
 """Copies, stamps and what could not be read, of one place."""
 
 MOST_TEXT: Final = 4096
+MOST_VERSIONS: Final = 6
+MOST_NOTED: Final = 300
 ODD: Final = "what was told of it has an odd shape"
+
+_HASHES: Final = (("config", "config_hash"), ("compiler", "compiler_hash"), ("variables", "env"))
+"""vLLM's own digests in `cache_key_factors.json`; that of the variables is ours."""
 
 Row = dict[str, Any]
 
@@ -70,7 +77,21 @@ def _entry(told: Mapping[str, Any]) -> Row:
         "keyed": bool(told.get("keyed", True)),
         "parts": [_text(x) for x in parts] if isinstance(parts, (list, tuple)) else [],
         "files": _count(told.get("files", 1)),
+        "noted": _noted(told.get("factors")),
     }
+
+
+def _noted(told: Any) -> str:
+    """Return what vLLM noted that it compiled for, in words: its own digests, and versions."""
+    if not isinstance(told, Mapping):
+        return ""
+    hashes = [(word, _text(told.get(key))[:10]) for word, key in _HASHES]
+    versions = told.get("versions")
+    listed = versions.items() if isinstance(versions, Mapping) else ()
+    of = sorted((_text(name)[:20], _text(value)[:40]) for name, value in listed)
+    words = [f"{name} {value}" for name, value in (*hashes, *of[:MOST_VERSIONS]) if value]
+    mixed = ["not all of one configuration"] if told.get("mixed") is True else []
+    return one_line(", ".join([*words, *mixed]), MOST_NOTED)
 
 
 def _unread(told: Any) -> tuple[list[list[str]], bool]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from watchdog.domain import cache_words as words
+from watchdog.domain import coldness as c
 from watchdog.domain.cache_facts import places_of
 from watchdog.domain.cache_state import State
 from watchdog.domain.ledger import UNKNOWN, Fill, Place, compared, inode_of
@@ -15,6 +16,9 @@ from watchdog.domain.sample import Facts
 from watchdog.domain.starts import Start, floors
 
 Row = dict[str, Any]
+
+MOST_MADE: Final = 6
+"""Key directories of one place, and parts of one, that are told."""
 
 
 def outline(state: State, facts: Facts, profile: Profile = NOTHING_DECLARED) -> Row:
@@ -75,9 +79,28 @@ def _place(state: State, fact: Mapping[str, Any]) -> Row:
         "words": words.said(state, answer) if answer else state.blind,
         "why": answer.why if answer else "",
         "fills": [_fill(state, fill, place) for fill in fills],
+        "made": _made(fact),
         "aside": [dict(row) for row in fact.get("aside") or ()],
         "stamp": _stamp(fact),
     }
+
+
+def _made(fact: Mapping[str, Any]) -> list[Row]:
+    """Return what vLLM's own traces tell of each key directory: when, and for which config."""
+    rows = [e for e in fact.get("entries") or () if e.get("kind") in c.GRAPHS]
+    return [
+        {
+            "path": str(entry.get("path")), "oldest": entry.get("oldest"),
+            "newest": entry.get("newest"), "parts": _parts(entry), "config": entry["noted"],
+        }
+        for entry in rows[:MOST_MADE]
+    ]  # fmt: skip
+
+
+def _parts(entry: Mapping[str, Any]) -> list[str]:
+    """Return the graphs of a directory once, of however many ranks."""
+    names = [str(part).rpartition("/")[2] for part in entry.get("parts") or ()]
+    return list(dict.fromkeys(names))[:MOST_MADE]
 
 
 def _kept(state: State, path: str, inode: str) -> Place | None:
