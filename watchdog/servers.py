@@ -3,14 +3,15 @@ Which processes are the server behind a port of this host.
 
 Who listens there, where that may be seen; else whose vLLM command line names a port that is open
 in its own network. What a proxy hands on is found by what Docker's proxy says of it, and is not
-guessed otherwise. More than one answer is none.
+guessed otherwise. Where nothing of this tells, it is the one vLLM server that holds a GPU, of those
+that are up in a network of their own. More than one answer is none.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -75,11 +76,17 @@ def program(argv: Sequence[str]) -> str:
 
 @dataclass
 class Search:
-    """One search for the server behind `port`; `deadline` in monotonic seconds."""
+    """
+    One search for the server behind `port`; `deadline` in monotonic seconds.
+
+    `holds` says whether processes hold a GPU, and raises Unclear where that is not known; None on
+    a host without GPUs.
+    """
 
     port: int
     proc: Path
     deadline: float
+    holds: Callable[[set[int]], bool] | None = None
 
     def find(self) -> set[int]:
         """Return the server's processes. Raises Unclear."""
@@ -91,7 +98,7 @@ class Search:
         roots = {self._top(pid, inner) for pid in real}
         roots = {pid for pid in roots if not roots & self._parents(pid)}
         if not roots:
-            raise Unclear(f"no process was seen that listens on port {self.port} or names it")
+            return self._holder(f"no process was seen that listens on port {self.port} or names it")
         if len(roots) > 1:
             raise Unclear(f"{len(roots)} servers may be the one behind port {self.port}")
         return self._whole(roots.pop())
@@ -165,6 +172,57 @@ class Search:
                 if theirs and bool(theirs & here) == shared:
                     found.add(pid)
         return found
+
+    def _holder(self, nobody: str) -> set[int]:
+        """
+        Return the only server that holds a GPU. Raises Unclear; `nobody`: that no other sign told.
+
+        It must be up too: one that holds a GPU and listens nowhere may start for another port.
+        """
+        wholes = {} if self.holds is None else self._unpublished()
+        if self.holds is None or not wholes:
+            raise Unclear(nobody)
+        root = 0
+        holding = []
+        try:
+            for root, whole in wholes.items():
+                if self.holds(whole):
+                    holding.append(root)
+        except Unclear as reason:
+            why = f"whether the vLLM server {root} holds a GPU is not known: {reason}"
+            raise Unclear(f"{nobody}; {why}") from None
+        if not holding:
+            raise Unclear(f"{nobody}, and no vLLM server that may be the one holds a GPU")
+        if len(holding) > 1:
+            raise Unclear(f"{nobody}, and {len(holding)} vLLM servers that may be it hold GPUs")
+        own = wholes[holding[0]]
+        if not any(self._listens(pid, pid) for pid in own & self.servers):
+            why = f"the vLLM server {holding[0]} holds a GPU and was not seen to listen"
+            raise Unclear(f"{nobody}; {why}")
+        return own
+
+    def _unpublished(self) -> dict[int, set[int]]:
+        """Return the processes of each vLLM server that is not known to have another port here."""
+        tops = {self._top(pid, port_of(self.words[pid])) for pid in self.servers}
+        others = {pid for pid in self.servers if self._listens(pid) or self._is_published(pid)}
+        heads = sorted(pid for pid in tops if not tops & self._parents(pid))
+        wholes = {pid: self._whole(pid) for pid in heads}
+        return {pid: whole for pid, whole in wholes.items() if not whole & others}
+
+    def _listens(self, server: int, network: int | None = None) -> bool:
+        """Whether a server's port is open in the network of a process, else in the host's."""
+        place = self.proc if network is None else self.proc / str(network)
+        return bool(p.listening(place / "net", port_of(self.words[server])))
+
+    def _is_published(self, server: int) -> bool:
+        """Whether Docker's proxy may hand another port of the host on to a server."""
+        inner, outer = str(port_of(self.words[server])), str(self.port)
+        return any(
+            program(argv) == "docker-proxy"
+            and option(argv, "-container-port") == inner
+            and option(argv, "-host-port") != outer
+            for argv in self.words.values()
+        )
 
     def _top(self, pid: int, inner: int) -> int:
         """Climb from a worker of the API to the command that started it."""

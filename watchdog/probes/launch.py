@@ -7,8 +7,9 @@ so where no command line names the target's port, the youngest vLLM process coun
 nobody listens on here: a server that listens on another port is up, and not this one.
 
 While it answers, and seldom: the server is who listens on the port or, where that may not be
-seen, whose command line names it; its workers are its descendants and what else is in its
-service or container. A port proxy is not the server. How it was launched is told with it.
+seen, whose command line names it, and last the only one that holds a GPU; its workers are its
+descendants and what else is in its service or container. A port proxy is not the server. How it
+was launched is told with it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -141,7 +142,7 @@ class Launch:
             return None, unseen
         parts = urlsplit(self.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        search = Search(port, self.proc, deadline)
+        search = Search(port, self.proc, deadline, self._holds(deadline))
         try:
             if self.declared.given:
                 return declared_pids(self.declared, search, self.sockets), ""
@@ -150,6 +151,21 @@ class Launch:
             return search.find(), ""
         except Unclear as reason:
             return None, str(reason)
+
+    def _holds(self, deadline: float) -> Callable[[set[int]], bool] | None:
+        """Return what says whether processes hold a GPU; None where no GPU is seen."""
+        try:
+            vendors = {gpu.address: gpu.vendor for gpu in listed(self.tree)}
+        except OSError:
+            return None
+
+        def holds(pids: set[int]) -> bool:
+            own = held_by(pids, vendors, self.tree, self.proc, deadline)
+            if own.gpus is None:
+                raise Unclear(own.why)
+            return bool(own.gpus)
+
+        return holds if vendors else None
 
     def _gpus(self, pids: set[int] | None, unclear: str, deadline: float) -> dict[str, object]:
         try:
