@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.proc_tree import write
+from tests.vllm_venv import vllm_on_path
 from watchdog import cli
+
+__all__ = ["vllm_on_path"]
 
 Ran = tuple[int, str, str]
 
@@ -125,7 +128,7 @@ def test_the_list_shows_copies_with_size_files_and_age(cache: Commands) -> None:
     first, line = out.splitlines()
     assert first.startswith(f"serving-watchdog: 1 set-aside copy of {cache.cache}, ")
     assert line.split()[0] == str(copy)
-    assert "1 files, 0.0 days" in line
+    assert "1 file, 0.0 days" in line
 
 
 def test_the_list_without_a_target_is_of_all_that_have_a_directory(cache: Commands) -> None:
@@ -200,19 +203,31 @@ def test_prune_asks_at_a_terminal(cache: Commands, answer: bytes, code: int) -> 
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> list[str]:
+def launch(tmp_path: Path, vllm_on_path: Path) -> list[str]:  # noqa: ARG001
     write(tmp_path / "qwen3/config.json", '{"architectures": ["Qwen3"]}')
     write(tmp_path / "qwen3/model.bin", "w")
     return ["--", "vllm", "serve", str(tmp_path / "qwen3"), "-tp", "2"]
 
 
-def test_key_prints_one_name_and_nothing_else(cache: Commands, launch: list[str]) -> None:
+def test_key_prints_one_path_and_nothing_else(
+    cache: Commands, launch: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative one would be another directory wherever the launcher stands."""
+    monkeypatch.setenv("HOME", "/home/a")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     code, out, err = cache("key", *launch)
     assert (code, err) == (0, "")
-    assert re.fullmatch(r"qwen3-[0-9a-f]{16}\n", out)
+    found = re.fullmatch(r"/home/a/.cache/vllm-launches/(qwen3-[0-9a-f]{16}\n)", out)
+    assert found is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert cache("key", *launch)[1] == f"/caches/vllm-launches/{found[1]}"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME")
+    assert "say by --root" in refused(cache("key", *launch))
+    monkeypatch.setenv("HOME", "/home/a")
     assert cache("key", *launch, "--port", "9") == (0, out, "")
     assert cache("key", *launch, "--max-model-len", "9")[1] != out
-    assert cache("key", "--root", "/var/cache/vllm", *launch)[1] == f"/var/cache/vllm/{out}"
+    assert cache("key", "--root", "/var/cache/vllm", *launch)[1] == f"/var/cache/vllm/{found[1]}"
     assert cache("key", "--image", "sha256:" + "a" * 64, *launch)[1] != out
 
 
@@ -231,7 +246,7 @@ def test_key_of_what_it_cannot_read_prints_a_name_and_says_what_is_missing(
 ) -> None:
     code, out, err = cache("key", "--", "vllm", "serve", "org/none", "--api-key", "geheim")
     assert code == 0
-    assert out.startswith("none-")
+    assert Path(out).name.startswith("none-")
     assert "model files: org/none: no local folder" in err
     assert "geheim" not in out + err
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.test_cache_commands import Commands, Ran, cache, launch, refused
+from tests.vllm_venv import vllm_on_path
 
-__all__ = ["cache", "launch"]
+__all__ = ["cache", "launch", "vllm_on_path"]
 
 
 @pytest.fixture
@@ -109,3 +110,23 @@ def test_no_secret_counts(
     plain = key(cache("key", *launch))
     monkeypatch.setenv("MY_API_KEY", "geheim")
     assert key(cache("key", "--factor", "MY_API_KEY", *launch)) == plain
+
+
+def test_versions_that_nobody_could_read_are_no_sameness_unless_they_are_ignored(
+    cache: Commands, launch: list[str], tmp_path: Path
+) -> None:
+    """`uv run` says not which Python it starts; another torch would look the same."""
+    place = tmp_path / "filled"
+    (place / "torch_compile_cache").mkdir(parents=True)
+    hidden = ("--", "uv", "run", *launch[1:])
+    assert cache("stamp", place, *hidden)[0] == 0
+    code, _, err = cache("verify", place, *hidden)
+    assert code == 3
+    assert "not known: versions" in err
+    assert "--ignore 'version *'" in err
+    ignoring = ("--ignore", "version *")
+    assert cache("stamp", place, "--same", *ignoring, *hidden)[0] == 0
+    (place / "torch_compile_cache/graph").write_text("x")
+    code, out, err = cache("verify", place, *ignoring, *hidden)
+    assert (code, err) == (0, "")
+    assert "safe" in out

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.vllm_venv import vllm_on_path
 from watchdog.cache_launch import directory_name, facts, fingerprint, with_config_file
 from watchdog.domain.fingerprint import Fingerprint
 from watchdog.errors import CommandError
+
+__all__ = ["vllm_on_path"]
 
 LATER = time.monotonic() + 1000.0
 IMAGE = "sha256:" + "a1" * 32
@@ -37,8 +41,11 @@ def served(tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
+pytestmark = pytest.mark.usefixtures("vllm_on_path")
+
+
 def of(words: list[str], image: str | None = None, **environ: str) -> Fingerprint:
-    return fingerprint(words, environ, image, LATER)
+    return fingerprint(words, {**environ, "PATH": os.environ["PATH"]}, image, LATER)
 
 
 def test_a_launch_whose_files_are_there_is_whole(served: list[str]) -> None:

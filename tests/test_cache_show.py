@@ -13,7 +13,20 @@ from typing import Any
 import pytest
 
 from tests.asking import Watched, get, serving
-from tests.cached import CHANGED, DAY, NEW, NOW, OLD, ROOT, answer, outline, place, sign, start
+from tests.cached import (
+    CHANGED,
+    DAY,
+    NEW,
+    NOW,
+    OLD,
+    ROOT,
+    answer,
+    fill,
+    outline,
+    place,
+    sign,
+    start,
+)
 from tests.hostile import HostileServer, Visit
 from watchdog import cli
 from watchdog.domain.starts import REPLACED, SAME
@@ -320,6 +333,37 @@ def test_words_of_others_steer_no_terminal(port: Port) -> None:
     assert "[red]" in out
 
 
+@pytest.mark.parametrize("verdict", ["stale", "unknown"])
+def test_a_place_that_is_missing_is_not_to_be_set_aside(port: Port, verdict: str) -> None:
+    port.known["qwen"] = outline(place(verdict), starts=[start("warm")])
+    port.facts = {"cache": {"places": [{"path": ROOT, "missing": True}]}}
+    anew = f"the next start makes {ROOT} anew, and then `watchdog cache confirm qwen`"
+    for argv in (("show",), ("confirm", "qwen")):
+        out = " ".join(port.ask(*argv)[1].split())
+        assert anew in out
+        assert "`watchdog cache set-aside" not in out
+    there = place(verdict, "/srv/there")
+    port.known["qwen"] = outline(place(verdict), there)
+    assert "`watchdog cache set-aside --directory /srv/there`" in port.ask("show")[1]
+
+
+def test_a_launch_that_differs_in_nothing_that_counts_here_is_told_so(port: Port) -> None:
+    alike = fill(OLD, 24, changed="nothing that counts here")
+    port.known["qwen"] = outline(place(fills=[alike]))
+    assert f"{OLD[:8]} differs by nothing that counts here" in port.ask("show")[1]
+
+
+@pytest.mark.parametrize("verdict", ["safe", "unknown", "stale"])
+def test_a_cache_dir_that_was_chosen_is_named_whatever_its_verdict(
+    port: Port, verdict: str
+) -> None:
+    port.known["qwen"] = outline(place(verdict, kind="chosen", by="cache_dir", chosen=True))
+    line = f"  {ROOT} (chosen, from cache_dir: bypasses vLLM's key): {verdict}\n"
+    assert line in port.ask("show")[1]
+    port.known["qwen"] = outline(place(verdict))
+    assert "bypasses" not in port.ask("show")[1]
+
+
 # --- confirm -------------------------------------------------------------------------------------
 
 
@@ -374,6 +418,37 @@ def test_a_warm_start_without_a_set_aside_is_nothing_bad(port: Port) -> None:
     code, out, _ = port.ask("confirm", "qwen")
     assert code == 2
     assert "next: nothing, unless it was to compile anew: then stop the server" in out
+
+
+@pytest.mark.parametrize("copy", [None, "qwen.stale-20261113T115000Z"])
+def test_a_warm_start_on_a_stale_place_has_the_next_step_of_that_place(
+    port: Port, copy: str | None
+) -> None:
+    begun = start("warm", after_aside=copy)
+    port.known["qwen"] = outline(place(), place("stale", "/c/x"), starts=[begun])
+    code, out, _ = port.ask("confirm", "qwen")
+    assert code == 2
+    assert "next: stop the server, `watchdog cache set-aside --directory /c/x`" in out
+    assert out.splitlines()[-2:] == port.ask("show")[1].splitlines()[-2:]
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("this launch compiles no graph (enforce-eager)", "(enforce-eager)"),
+        ("the server's log says that it is switched off",) * 2,
+    ],
+)
+def test_of_a_launch_that_uses_no_cache_there_is_nothing_to_confirm(
+    port: Port, tmp_path: Path, why: str, told: str
+) -> None:
+    signs = [sign("launch", "unclear", why), sign("log", "unclear", "no log was read")]
+    port.known["qwen"] = outline(starts=[start("unknown", signs=signs)])
+    for more in ((), ("--log", logged(tmp_path, b"nothing of it\n"))):
+        code, out, _ = port.ask("confirm", "qwen", *more)
+        assert code == 3
+        assert "next: nothing to confirm: this launch uses no compile cache (" in out
+        assert told in out.splitlines()[-1]
 
 
 def test_where_nothing_shows_it_the_next_step_would_decide(port: Port, tmp_path: Path) -> None:
@@ -500,7 +575,10 @@ def test_while_the_server_is_silent_nothing_is_confirmed(port: Port) -> None:
     assert code == 3
     assert "it does not answer now and may be starting" in " ".join(out.split())
     assert out.endswith("  next: ask again once it answers\n")
-    assert "  it does not answer now: this is of its last process\n" in port.ask("show")[1]
+    out = port.ask("show")[1]
+    assert "  it does not answer now: this is of its last process\n" in out
+    assert f"  last launch: {NEW}\n" in out
+    assert "running launch" not in out
 
 
 def test_without_a_start_nothing_is_confirmed_and_the_reason_is_told(port: Port) -> None:

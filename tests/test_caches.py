@@ -10,6 +10,8 @@ import pytest
 
 from tests.cached import NEW, NOW, ROOT, assessor, fill, outline, place, start
 from watchdog.caches import ELSEWHERE, MOST_PLACES, NOT_YET, UNWATCHED, rows, wall
+from watchdog.domain.cache_sight import places_in
+from watchdog.domain.wording import size
 
 
 def row(state: dict[str, Any] | None, **facts: Any) -> dict[str, Any]:
@@ -74,6 +76,12 @@ def test_what_became_of_a_stamp_is_said_instead_of_what_the_last_look_saw() -> N
     ]  # fmt: skip
 
 
+def test_where_the_place_is_missing_no_stamp_is_in_it() -> None:
+    gone = {"places": [{"path": ROOT, "missing": True}]}
+    told = rows(assessor({"qwen": outline()}, cache=gone), {("qwen", ROOT): "names 1 launch"})
+    assert told[0]["places"][0]["stamp"] == "no stamp"
+
+
 def test_what_is_not_known_has_its_reason() -> None:
     assert row(None)["unknown"] == NOT_YET
     remote = assessor({"qwen": outline()})
@@ -116,3 +124,18 @@ def test_every_list_is_bounded() -> None:
 
 def test_this_host_itself_has_no_row() -> None:
     assert rows(assessor({})) == []
+
+
+@pytest.mark.parametrize(("files", "words"), [(1, "newest of 1 file was"), (2, "of 2 files was")])
+def test_one_file_is_not_called_files(files: int, words: str) -> None:
+    seen = {"path": ROOT, "kind": "vllm", "files": files, "newest": NOW - 3600}
+    [one] = places_in({"cache": {"start": NOW, "places": [seen]}})
+    assert words in one.words
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_300_000_000, "1.2 GiB")],
+)
+def test_sizes_are_written_in_one_way(number: int, words: str) -> None:
+    assert size(number) == words

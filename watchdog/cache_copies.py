@@ -129,17 +129,17 @@ def _measured(path: Path, deadline: float) -> tuple[int, int, str]:
     while waiting:
         entries, why = _entries(waiting.pop(), MOST_FILES - seen + 1)
         seen += len(entries)
-        if seen > MOST_FILES:
-            return files, size, f"more than {MOST_FILES} entries"
-        if time.monotonic() >= deadline:
-            return files, size, "no time to count all"
         unread = why or unread
         waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        for entry in entries:
+        for entry in entries[: len(entries) - max(0, seen - MOST_FILES)]:
             with suppress(OSError):  # it went meanwhile
                 if not entry.is_dir(follow_symlinks=False):
                     size += entry.stat(follow_symlinks=False).st_blocks * 512
                     files += 1
+        if seen > MOST_FILES:
+            return files, size, f"more than {MOST_FILES} entries"
+        if time.monotonic() >= deadline:
+            return files, size, "no time to count all"
     return files, size, unread
 
 

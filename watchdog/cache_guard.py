@@ -61,10 +61,19 @@ def judged(directory: Path, now: Fingerprint) -> Answer:
         more = f" (and {len(changed) - 1} more)" if changed[1:] else ""
         return Answer(STALE, f"{directory} was {changed[0]}{more}", set_aside_line(directory))
     if unknown:
-        # Of a launch that is not whole itself a new stamp would say no more.
-        own = "" if now.partial else f"; or, if {SAME}, `watchdog cache stamp --same`"
-        return Answer(UNKNOWN, f"{directory}: {unknown[0]}", set_aside_line(directory) + own)
+        return Answer(UNKNOWN, f"{directory}: {unknown[0]}", _after_unknown(directory, now))
     return Answer(SAFE, f"{directory} was filled by this launch alone, {now.digest}")
+
+
+def _after_unknown(directory: Path, now: Fingerprint) -> str:
+    """Say what would decide: of a launch that is not whole itself no stamp would say more."""
+    if [part for part, _ in now.unread] == ["versions"]:
+        return (
+            "name the Python that it starts in the launch's words; or let no version count, with "
+            "--ignore 'version *' for `stamp` and `verify` alike"
+        )
+    own = "" if now.partial else f"; or, if {SAME}, `watchdog cache stamp --same`"
+    return set_aside_line(directory) + own
 
 
 def stamped(directory: Path, found: Fingerprint, now: datetime, *, same: bool = False) -> str:

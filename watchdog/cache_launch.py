@@ -2,9 +2,9 @@
 The fingerprint of a launch that is still to come: of its command line, not of a process.
 
 Known then are the words, the environment that it will inherit, the models' files, this host's
-GPUs, and the versions of what is installed for the Python that the words start. Where that one
-is not found, versions are left out: vLLM's own key has vLLM's and torch's. Where the server runs
-in a container, its image stands for all of them.
+GPUs, and the versions of what is installed for the Python that the words start; where that one
+is not found, they are listed as not read. Where the server runs in a container, its image stands
+for all of them.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ def fingerprint(
     Return the fingerprint of `vllm serve ...` in this environment.
 
     `deadline` in monotonic seconds; files of models that could not be read until then are told.
+    An image stands for the versions in it.
     """
     launch = facts(words, environ, image, deadline, configured.more)
     found = fingerprint_of(launch, configured.more, configured.less)
-    unread = tuple((part, why) for part, why in found.unread if part != "versions")
-    return replace(found, unread=unread)
+    if image is None:
+        return found
+    return replace(found, unread=tuple(row for row in found.unread if row[0] != "versions"))
 
 
 def facts(
@@ -152,6 +154,18 @@ def directory_name(words: Sequence[str], found: Fingerprint) -> str:
     model = options(masked(with_config_file(words))).get("model", "")
     bare = _NOT_IN_A_NAME.sub("-", model.rstrip("/").rpartition("/")[2]).strip("-.")
     return f"{bare[:NAME_LENGTH] or 'vllm'}-{found.digest}"
+
+
+def root_of(environ: Mapping[str, str]) -> Path:
+    """
+    Return where directories by launch lie if nobody says: beside vLLM's own default.
+
+    Not in it: whoever looks through that one would find those of all launches. Raises CommandError.
+    """
+    home = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
+    if not home.startswith("/") or home == "/.cache":
+        raise CommandError("there is no HOME: say by --root where the directory shall be")
+    return Path(home) / "vllm-launches"
 
 
 def _digest_of(image: str) -> str:

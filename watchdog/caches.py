@@ -64,7 +64,8 @@ def _row(target: str, watch: Watch, stamps: Stamps) -> Row:
         place.setdefault("missing", seen.get("missing") is True)
         place.setdefault("cut", str(seen.get("cut") or ""))
         place.setdefault("unread", [list(row) for row in _bounded(seen.get("unread"))])
-        place["stamp"] = stamps.get((target, place["path"])) or place.get("stamp") or ""
+        told = "" if place["missing"] else stamps.get((target, place["path"]))
+        place["stamp"] = told or place.get("stamp") or ""
     about = {
         "target": target,
         "here": True,

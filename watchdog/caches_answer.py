@@ -95,6 +95,7 @@ class Place(_Part):
     One directory: `path` as the server sees it, and `here` on this host, empty if not known.
 
     Sizes in bytes, `oldest` and `newest` of its compiled files; `why` is one word of the check's.
+    `chosen`: it bypasses vLLM's own key.
     """
 
     path: Text
@@ -111,6 +112,7 @@ class Place(_Part):
     verdict: _Verdict
     words: Words = ""
     why: Words = ""
+    chosen: bool = False
     fills: Annotated[list[Fill], Field(max_length=MOST)] = []
     made: Annotated[list[Made], Field(max_length=MOST)] = []
     aside: Annotated[list[Aside], Field(max_length=MOST)] = []

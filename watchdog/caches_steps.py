@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from watchdog.caches_answer import SAFE, STALE, Place, Row
 from watchdog.caches_confirm import COLD, WARM, Confirmed
+from watchdog.domain.coldness import LAUNCH
 
 PARTIAL: Final = "partial"
 """The check's word for: no change was seen, and something of a launch could not be read."""
 
 DOCTOR: Final = "`watchdog doctor` says which processes can be read here"
+
+
+_SWITCH: Final = re.compile(r"\((.+)\)$")
+"""What the check names at the end of why a launch uses no cache."""
 
 
 class Given(NamedTuple):
@@ -31,16 +37,28 @@ def after_show(row: Row, given: Given = NOTHING) -> str:
     if row.verdict == SAFE:
         return "nothing to do"
     if row.verdict == STALE:
-        place = next(place for place in row.places if place.verdict == STALE)
-        return (
-            f"{_aside(row, place, given)}; "
-            f"then `watchdog cache confirm {_name(row)}` says whether that start was cold"
-        )
+        return _after_stale(row, given)
     if not row.here:
         return "ask on the host where it runs: `watchdog cache show`"
     if not row.places or row.now is None:
         return DOCTOR
-    place = next((place for place in row.places if place.verdict != SAFE), row.places[0])
+    return _after_unknown(row, given)
+
+
+def _after_stale(row: Row, given: Given) -> str:
+    place = _there([place for place in row.places if place.verdict == STALE])
+    if place.missing:
+        return _anew(row, place)
+    return (
+        f"{_aside(row, place, given)}; "
+        f"then `watchdog cache confirm {_name(row)}` says whether that start was cold"
+    )
+
+
+def _after_unknown(row: Row, given: Given) -> str:
+    place = _there([place for place in row.places if place.verdict != SAFE] or row.places)
+    if place.missing:
+        return _anew(row, place)
     if place.why == PARTIAL:
         return f'let the watchdog read what is missing (docs/install.md, "More sight"); {DOCTOR}'
     how = _aside(row, place, given)
@@ -55,6 +73,15 @@ def after_confirm(row: Row, found: Confirmed, given: Given = NOTHING, *, log: bo
         return "nothing to do; `watchdog check` says how long its drafts are accepted now"
     if found.verdict == WARM:
         return _after_warm(row, found, given)
+    return _after_doubt(row, found, given, log=log)
+
+
+def _after_doubt(row: Row, found: Confirmed, given: Given, *, log: bool) -> str:
+    unused = next((sign.text for sign in found.signs if sign.name == LAUNCH), "")
+    if unused:
+        switch = _SWITCH.search(unused)
+        why = switch[1] if switch else unused
+        return f"nothing to confirm: this launch uses no compile cache ({why})"
     if not log:
         unit, name = shlex.quote(given.unit or "vllm"), _name(row)
         return f"its log decides: `journalctl -u {unit} -b | watchdog cache confirm {name} --log -`"
@@ -76,14 +103,31 @@ def _after_silence(row: Row, found: Confirmed) -> str:
 
 def _after_warm(row: Row, found: Confirmed, given: Given) -> str:
     name = _name(row)
+    if row.verdict == STALE:
+        return _after_stale(row, given)
     if found.start is not None and found.start.after_aside:
         return (
             f"what it loaded is still there: `watchdog cache show {name}` lists each place that "
             f"its launch names; set those aside too, and start it again"
         )
-    place = next(iter(row.places), None)
+    place = _there(row.places) if row.places else None
+    if place is not None and place.missing:
+        return _anew(row, place)
     how = _aside(row, place, given) if place else f"`watchdog cache set-aside {name}`"
     return f"nothing, unless it was to compile anew: then {how}"
+
+
+def _there(places: Sequence[Place]) -> Place:
+    """Return the first one that is there, else the first one."""
+    return next((place for place in places if not place.missing), places[0])
+
+
+def _anew(row: Row, place: Place) -> str:
+    """Say that there is nothing to set aside."""
+    return (
+        f"nothing to set aside: the next start makes {place.path} anew, and then "
+        f"`watchdog cache confirm {_name(row)}` says whether it was cold"
+    )
 
 
 def _aside(row: Row, place: Place, given: Given) -> str:

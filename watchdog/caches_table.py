@@ -16,6 +16,7 @@ from watchdog.caches_answer import Answer, FloorsRow, Made, Now, Place, Row, Sta
 from watchdog.caches_confirm import Confirmed
 from watchdog.caches_steps import Given, after_show, given_of
 from watchdog.domain import wording as w
+from watchdog.domain.cache_words import NOTHING_HERE
 from watchdog.domain.starts import REPLACED
 
 NOTHING: Final = "-"
@@ -73,7 +74,7 @@ def _row(row: Row, given: Given, width: int) -> Iterator[str]:
     if row.note:
         yield from wrapped(f"note: {row.note}", width)
     if row.now is not None:
-        yield from _now(row.now, width)
+        yield from _now(row.now, row, width)
     for place in row.places:
         yield from _place(place, row, width)
     yield from _starts(row.starts, width)
@@ -84,9 +85,10 @@ def _row(row: Row, given: Given, width: int) -> Iterator[str]:
     yield from wrapped(f"next: {after_show(row, given)}", width)
 
 
-def _now(now: Now, width: int) -> Iterator[str]:
+def _now(now: Now, row: Row, width: int) -> Iterator[str]:
     part = ", partial: it can show a change and prove no sameness" if now.partial else ""
-    yield from wrapped(f"running launch: {now.digest}{part}", width)
+    which = "running" if row.answers else "last"
+    yield from wrapped(f"{which} launch: {now.digest}{part}", width)
     told = [f"{factor.name} {factor.shown}".rstrip() for factor in now.factors[:MOST_FACTORS]]
     if len(now.factors) > MOST_FACTORS:
         told.append(f"{len(now.factors) - MOST_FACTORS} more (--json has all)")
@@ -98,6 +100,8 @@ def _now(now: Now, width: int) -> Iterator[str]:
 
 def _place(place: Place, row: Row, width: int) -> Iterator[str]:
     notes = [place.kind, f"from {place.by}" if place.by else ""]
+    if place.chosen:
+        notes = [f"{', '.join(filter(None, notes))}: bypasses vLLM's key"]
     if place.here and place.here != place.path:
         notes.append(f"on this host {place.here}")
     elif row.container:
@@ -131,7 +135,8 @@ def _fills(place: Place, width: int) -> Iterator[str]:
     yield from _drawn(titles, cells, width, DEEP)
     for fill in place.fills:
         if fill.changed:
-            yield from wrapped(f"{short(fill.digest)} differs by: {fill.changed}", width, DEEP)
+            by = "by" if fill.changed == NOTHING_HERE else "by:"
+            yield from wrapped(f"{short(fill.digest)} differs {by} {fill.changed}", width, DEEP)
 
 
 def _made(made: Made) -> str:
@@ -146,7 +151,7 @@ def _holds(place: Place) -> str:
         return "there is no such directory"
     if not place.files:
         return "no files in it" if not (place.cut or place.unread) else "no files were seen in it"
-    told = f"{w.count(place.files)} file{'' if place.files == 1 else 's'}, {size(place.bytes)}"
+    told = f"{w.count(place.files)} file{'' if place.files == 1 else 's'}, {w.size(place.bytes)}"
     if place.oldest is None or place.newest is None:
         return told
     return f"{told}, compiled {at(place.oldest)} to {at(place.newest)}"
@@ -194,13 +199,6 @@ def at(text: str | None) -> str:
 
 def short(digest: str) -> str:
     return digest[:SHORT] or NOTHING
-
-
-def size(count: int) -> str:
-    """`1.2 GiB`."""
-    power = min(max(count.bit_length() - 1, 0) // 10, 4)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB")[power]
-    return f"{count / 1024**power:.{1 if power else 0}f} {unit}"
 
 
 def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:

@@ -157,8 +157,10 @@ def _named(name: str, directory: Path | None, config: Path | None, url: str | No
 
 
 def _print_copies(place: Path, found: Copies) -> None:
+    from watchdog.domain import wording as w
+
     total = sum(copy.size for copy in found.found)
-    size = f", {_size(total)}" if found.found else ""
+    size = f", {w.size(total)}" if found.found else ""
     count = len(found.found)
     word = "copy" if count == 1 else "copies"
     click.echo(f"serving-watchdog: {count} set-aside {word} of {place}{size}")
@@ -169,16 +171,13 @@ def _print_copies(place: Path, found: Copies) -> None:
 
 
 def _told(copy: Copy) -> str:
+    from watchdog.domain import wording as w
+
     days = (datetime.now(timezone.utc) - copy.at).total_seconds() / 86400
     least = "at least " if copy.cut else ""
     more = f" ({copy.cut})" if copy.cut else ""
-    return f"{copy.path}  {least}{_size(copy.size)}, {copy.files:,} files, {days:.1f} days{more}"
-
-
-def _size(count: int) -> str:
-    power = min(max(count.bit_length() - 1, 0) // 10, 4)
-    unit = ("B", "KiB", "MiB", "GiB", "TiB")[power]
-    return f"{count / 1024**power:.{1 if power else 0}f} {unit}"
+    count = f"{copy.files:,} file{'' if copy.files == 1 else 's'}"
+    return f"{copy.path}  {least}{w.size(copy.size)}, {count}, {days:.1f} days{more}"
 
 
 def _confirm(doomed: list[Copy]) -> None:

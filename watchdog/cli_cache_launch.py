@@ -48,15 +48,14 @@ _directory = click.argument("directory", metavar="DIR", type=click.Path(path_typ
 
 
 @click.command("key")
-@click.option("--root", metavar="DIR", help="put this directory in front of the name")
+@click.option("--root", metavar="DIR", help="where it lies; else ~/.cache/vllm-launches")
 @_of_a_launch
 def cache_key(root: str | None, words: tuple[str, ...], **asked: Any) -> int:
-    """Print a name for the cache directory of this launch, with its fingerprint in it."""
-    from watchdog.cache_launch import directory_name
+    """Print a path for the cache directory of this launch, with its fingerprint in the name."""
+    from watchdog.cache_launch import directory_name, root_of
 
-    found = _fingerprint(words, **asked)
-    name = directory_name(words, found)
-    click.echo(name if root is None else str(Path(root) / name))
+    place = root_of(os.environ) if root is None else Path(root)
+    click.echo(str(place / directory_name(words, _fingerprint(words, **asked))))
     return 0
 
 

@@ -468,6 +468,42 @@ def test_an_explicit_cache_dir_is_named_as_bypassing_the_key() -> None:
     assert any("bypasses vLLM's key" in one for one in watch.found[STALE].argument.suspects)
 
 
+def test_an_explicit_cache_dir_is_named_although_another_place_is_worse() -> None:
+    watch = Watch()
+    start = watch.now + 45.0
+    graphs, shared = place(entry(oldest=start + 20), kind="chosen"), kernels("aiter", start + 5)
+    watch.runs(A, graphs, shared, start=start)
+    assert watch.found[STALE].argument.evidence["bypasses_key"] is True
+    start = watch.now + 45.0
+    new = entry(oldest=start + 20, name="9999999999")
+    watch.runs(B, place(*graphs["entries"], new, kind="chosen"), shared, start=start)
+    said = watch.found[STALE].argument
+    assert said.evidence["place"] == "/k/aiter"
+    assert said.evidence["bypasses_key"] is True
+    assert any("bypasses vLLM's key" in one for one in said.suspects)
+    assert [one["chosen"] for one in watch.outline["places"]] == [True, False]
+
+
+def test_launches_that_differ_in_nothing_that_changes_kernels_are_told_so() -> None:
+    watch = Watch()
+    start = watch.now + 45.0
+    lies = place(entry(oldest=start + 20)), kernels("aiter", start + 5)
+    watch.runs(A, *lies, start=start).runs(launch(7), *lies)
+    graphs, shared = (one["fills"][0]["changed"] for one in watch.outline["places"])
+    assert "3 -> 7" in graphs
+    assert shared == "nothing that counts here"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [(None, "no stamp"), ([{}], "names 1 launch"), ([{}, {}], "names 2 launches")],
+)
+def test_a_stamp_is_told_in_the_words_of_who_writes_it(rows: Any, words: str) -> None:
+    watch = Watch().runs(A, place(entry(oldest=OLD)))
+    watch.facts["cache"]["places"][0]["stamp"] = rows
+    assert watch.place["stamp"] == words
+
+
 def test_in_a_directory_without_a_key_the_way_back_is_not_safe() -> None:
     watch = Watch()
     a = entry(keyed=False, oldest=0)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.systemd.booted import Host
 from tests.systemd.conftest import Installed
+from tests.vllm_venv import SITE
 
 GUARD = Path(__file__).parents[2] / "systemd" / "vllm-cache-guard.conf"
 UNIT = "/etc/systemd/system/vllm.service"
@@ -29,7 +30,7 @@ User=vllm
 Restart=no
 ExecStart=/opt/vllm/bin/vllm serve /models/other
 """
-SERVER = f"""#!/bin/sh
+SERVER = f"""#!/opt/vllm/bin/python
 mkdir -p {WROTE} && printf '%s\\n' "$@" >>{WROTE}/words
 exec sleep 1000
 """
@@ -77,6 +78,10 @@ class Vllm:
             host.path(path).parent.mkdir(parents=True, exist_ok=True)
             host.path(path).write_text(text)
             host.path(path).chmod(0o755)
+        # What it installs says which versions run; the Python of this one is a shell.
+        host.path("/opt/vllm/bin/python").symlink_to("/bin/sh")
+        host.path("/opt/vllm/pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.12.3\n")
+        host.path(f"/opt/vllm/{SITE}/vllm-0.32.0.dist-info").mkdir(parents=True)
         for folder in ("/models/qwen", "/models/draft"):
             host.path(folder).mkdir(parents=True)
             (host.path(folder) / "config.json").write_text('{"architectures": ["Qwen3"]}')

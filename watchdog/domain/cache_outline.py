@@ -10,7 +10,7 @@ from watchdog.domain import cache_words as words
 from watchdog.domain import coldness as c
 from watchdog.domain.cache_facts import places_of
 from watchdog.domain.cache_state import State
-from watchdog.domain.ledger import UNKNOWN, Fill, Place, compared, inode_of
+from watchdog.domain.ledger import UNKNOWN, Fill, Place, compared, inode_of, is_chosen
 from watchdog.domain.profile import NOTHING_DECLARED, Profile
 from watchdog.domain.sample import Facts
 from watchdog.domain.starts import Start, floors
@@ -78,6 +78,7 @@ def _place(state: State, fact: Mapping[str, Any]) -> Row:
         "verdict": answer.says if answer else UNKNOWN,
         "words": words.said(state, answer) if answer else state.blind,
         "why": answer.why if answer else "",
+        "chosen": is_chosen(fact) or bool(answer and answer.chosen),
         "fills": [_fill(state, fill, place) for fill in fills],
         "made": _made(fact),
         "aside": [dict(row) for row in fact.get("aside") or ()],
@@ -114,6 +115,8 @@ def _fill(state: State, fill: Fill, place: Place | None) -> Row:
     if now and fill.digest and fill.digest != now.digest:
         difference = compared(state.prints, fill, now.digest, place.kind if place else "")
         changed = difference.words() if difference else "its factors are no longer kept"
+        if difference and difference.same:
+            changed = words.NOTHING_HERE
     return {
         "digest": fill.digest, "first": fill.first, "last": fill.last,
         "compiled": fill.compiled, "origin": fill.origin, "changed": changed,
@@ -124,7 +127,9 @@ def _stamp(fact: Mapping[str, Any]) -> str:
     if fact.get("stamp_fault"):
         return str(fact["stamp_fault"])
     rows = fact.get("stamp")
-    return "no stamp" if rows is None else f"{len(rows)} launch(es)"
+    if rows is None:
+        return "no stamp"
+    return f"names {len(rows)} launch{'' if len(rows) == 1 else 'es'}"
 
 
 def _start(state: State, which: int) -> Row:

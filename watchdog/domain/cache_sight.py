@@ -54,8 +54,9 @@ class Place(NamedTuple):
         path = one_line(self.path, SHOWN)
         if self.age is None:
             return path
+        files = "file" if self.files == 1 else "files"
         return (
-            f"{path}, whose newest of {w.count(self.files)} files was compiled "
+            f"{path}, whose newest of {w.count(self.files)} {files} was compiled "
             f"{w.span(self.age)} before this start"
         )
 

@@ -14,6 +14,9 @@ from watchdog.domain.ledger_verdict import Judged
 from watchdog.domain.report import rfc3339
 from watchdog.domain.starts import REPLACED, Owed, Start
 
+NOTHING_HERE: Final = "nothing that counts here"
+"""In what two launches differ that are alike in all that changes what lies in a place."""
+
 SAYS: Final[Mapping[str, str]] = {
     "compiled": "this start compiled it for itself",
     "unused": "it is not in use: {unused}",
@@ -136,7 +139,7 @@ def stale(target: str, state: State, worst: Judged | None) -> Argument:
         "code that this launch compiled for itself",
         proof,
         ruled_out=tuple(_ruled_out(now)),
-        suspects=tuple(_suspects(worst)),
+        suspects=tuple(_suspects(state, worst)),
         next_step=f"stop the server, run `{set_aside_line(worst)}`, start the same launch, "
         f"then `watchdog cache confirm {shlex.quote(target)}`",
     )
@@ -168,8 +171,8 @@ def _ruled_out(now: Start) -> Iterable[str]:
             yield f"a start that compiled, by its {sign.name}: {sign.text}"
 
 
-def _suspects(worst: Judged) -> Iterable[str]:
-    if worst.chosen:
+def _suspects(state: State, worst: Judged) -> Iterable[str]:
+    if any(one.chosen for one in state.judged):
         yield "an explicit cache_dir, which bypasses vLLM's key: any launch loads what lies there"
     if worst.kind in ("triton", "aiter", "inductor"):
         yield f"a {worst.kind} cache outside vLLM's own directory, shared by every launch"
@@ -212,7 +215,8 @@ def _proof(state: State, worst: Judged | None) -> dict[str, object]:
         return proof
     place = place_of(state, worst)
     other = place.fill(worst.other) if place and worst.other else None
-    proof["place"], proof["why"], proof["bypasses_key"] = worst.path, worst.why, worst.chosen
+    proof["place"], proof["why"] = worst.path, worst.why
+    proof["bypasses_key"] = any(one.chosen for one in state.judged)
     proof["fills"] = [_row(fill) for fill in (place.fills if place else ())]
     if other is not None and worst.says == STALE:
         difference = compared(state.prints, other, now.digest if now else "", worst.kind)

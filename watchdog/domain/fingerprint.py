@@ -28,6 +28,9 @@ MOST_TOLD: Final = 12
 MOST_CONFIGURED: Final = 128
 """Names in each list of factors that count, or do not, by the configuration."""
 
+_ONE_OF: Final = {"versions": "version *", "gpu": "gpu *"}
+"""What stands for all factors of a part: who ignores these need not read it."""
+
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 
 
@@ -163,7 +166,11 @@ def fingerprint_of(
     `more` and `less` are configured names that count, or do not; of both, `more` wins. Secrets
     are masked once more here, so that none is ever hashed.
     """
-    unread = {part: why for part, why in unread_of(launch) if f.counts(part, more, less)}
+    unread = {
+        part: why
+        for part, why in unread_of(launch)
+        if f.counts(_ONE_OF.get(part, part), more, less)
+    }
     found: dict[str, Factor] = {}
     for name, value, shown in facts_of(launch, more, unread):
         if not f.counts(name, more, less):

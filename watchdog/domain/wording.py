@@ -32,6 +32,13 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def size(number: int) -> str:
+    """`1.2 GiB`."""
+    power = min(max(number.bit_length() - 1, 0) // 10, 4)
+    unit = ("B", "KiB", "MiB", "GiB", "TiB")[power]
+    return f"{number / 1024**power:.{1 if power else 0}f} {unit}"
+
+
 def span(seconds: float) -> str:
     """`75 s`, `12 min`, `3.5 h`, `4.0 days`."""
     for size, unit in ((86400.0, "days"), (3600.0, "h")):
