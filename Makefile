@@ -5,7 +5,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Tests run side by side, a file each; `JOBS=0` for one after the other.
-JOBS ?= 3
+JOBS ?= 2
 
 # The default interpreter has .venv; any other one that is named has a folder of its own.
 ifeq ($(PYTHON),python3)

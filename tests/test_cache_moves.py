@@ -15,7 +15,8 @@ from tests.pivoted import another_root
 from tests.proc_tree import Proc, write
 from watchdog import cache_copies, cache_moves
 from watchdog.cache_copies import check_copies, copies, copy_at, delete
-from watchdog.cache_moves import Moved, set_aside, set_aside_at
+from watchdog.cache_layouts import set_aside_at
+from watchdog.cache_moves import Moved, set_aside
 from watchdog.errors import CommandError
 
 NOW = datetime(2026, 11, 30, 4, 12, 16, 900_000, tzinfo=timezone(timedelta(hours=1)))

@@ -28,7 +28,7 @@ def seen(
     environ: Mapping[str, str], given: Mapping[str, str] | None = None, **how: Any
 ) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """Path and what names it, by kind; and why others are not known."""
-    server = Server(environ, how.get("cwd", "/work"), how.get("account", nobody))
+    server = Server(environ, how.get("cwd", "/served"), how.get("account", nobody))
     found, faults = places_of(given or {}, server)
     return {one["kind"]: (one["path"], one["by"]) for one in found}, faults
 
@@ -47,7 +47,7 @@ def test_without_a_word_all_lie_in_the_home_and_in_tmp() -> None:
 
 def test_vllms_root_is_the_first_place() -> None:
     given = {"compilation-config": '{"cache_dir":"/chosen"}'}
-    server = Server(ROOT, "/work", nobody)
+    server = Server(ROOT, "/served", nobody)
     assert [one["kind"] for one in places_of(given, server)[0]][:2] == ["vllm", "chosen"]
 
 
@@ -58,8 +58,8 @@ def test_vllms_root_is_the_first_place() -> None:
         ({"XDG_CACHE_HOME": "/b"}, "/b/vllm", "XDG_CACHE_HOME"),
         ({"VLLM_CACHE_ROOT": "~/v"}, "/root/v", "VLLM_CACHE_ROOT"),
         ({"XDG_CACHE_HOME": "~/x"}, "/root/x/vllm", "XDG_CACHE_HOME"),
-        ({"VLLM_CACHE_ROOT": "here"}, "/work/here", "VLLM_CACHE_ROOT"),
-        ({"XDG_CACHE_HOME": ""}, "/work/vllm", "XDG_CACHE_HOME"),  # as Python's getenv has it
+        ({"VLLM_CACHE_ROOT": "here"}, "/served/here", "VLLM_CACHE_ROOT"),
+        ({"XDG_CACHE_HOME": ""}, "/served/vllm", "XDG_CACHE_HOME"),  # as Python's getenv has it
         ({"VLLM_CACHE_ROOT": "/a//b/./c/"}, "/a/b/c", "VLLM_CACHE_ROOT"),
         ({"VLLM_CACHE_ROOT": "/a/link/../c"}, "/a/link/../c", "VLLM_CACHE_ROOT"),
     ],

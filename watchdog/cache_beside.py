@@ -8,14 +8,12 @@ its time is taken for UTC, too, since nothing in it says otherwise.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable
-from contextlib import suppress
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from watchdog.cache_layouts import set_aside_at
 from watchdog.regular_files import shown, why
 
 MOST_NAMES: Final = 65_536
@@ -26,8 +24,6 @@ MOST: Final = 16
 
 BETWEEN: Final = 1024
 """Entries between two looks at the clock."""
-
-_COPY: Final = re.compile(r"(?P<name>.+)\.stale-(?P<time>\d{8}T\d{6})Z?", re.DOTALL)
 
 
 class Aside(NamedTuple):
@@ -47,24 +43,31 @@ def beside(directory: Path, deadline: float) -> tuple[list[Aside], str]:
 
     The directory itself may be gone. `deadline`: of `time.monotonic()`. Raises nothing.
     """
-    names: list[str] = []
-    cut = ""
     try:
-        with os.scandir(directory.parent) as entries:
-            for n, entry in enumerate(entries):
-                if n >= MOST_NAMES:
-                    cut = f"the directory above has more than {MOST_NAMES} entries"
-                    break
-                if n % BETWEEN == BETWEEN - 1 and time.monotonic() > deadline:
-                    cut = "the time to look at the directory above was over"
-                    break
-                if ".stale-" in entry.name and entry.is_dir(follow_symlinks=False):
-                    names.append(entry.name)
+        names, cut = named_beside(directory, deadline, MOST_NAMES)
     except FileNotFoundError:
-        pass  # then nothing is beside it
+        return [], ""  # then nothing is beside it
     except OSError as error:
-        cut = f"the directory above {why(error)}"
-    return newest(names, directory.name), cut
+        names, cut = [], why(error)
+    return newest(names, directory.name), f"the directory above {cut}" if cut else ""
+
+
+def named_beside(directory: Path, deadline: float, most: int) -> tuple[list[str], str]:
+    """
+    Return names of directories beside one that may be its copies, and why some may be missing.
+
+    `most`: entries that are looked at. Raises OSError.
+    """
+    names: list[str] = []
+    with os.scandir(directory.parent) as entries:
+        for n, entry in enumerate(entries):
+            if n >= most:
+                return names, f"has more than {most} entries"
+            if n % BETWEEN == BETWEEN - 1 and time.monotonic() > deadline:
+                return names, "was not looked through in time"
+            if ".stale-" in entry.name and entry.is_dir(follow_symlinks=False):
+                names.append(entry.name)
+    return names, ""
 
 
 def newest(names: Iterable[str], of: str) -> list[Aside]:
@@ -74,10 +77,5 @@ def newest(names: Iterable[str], of: str) -> list[Aside]:
 
 
 def _aside(name: str, of: str) -> Aside | None:
-    match = _COPY.fullmatch(name)
-    if match is None or match["name"] != of:
-        return None
-    with suppress(ValueError):  # the 99th of a month
-        at = datetime.strptime(match["time"], "%Y%m%dT%H%M%S").replace(tzinfo=timezone.utc)
-        return Aside(name, at.timestamp())
-    return None
+    at = set_aside_at(name if name.endswith("Z") else f"{name}Z", of)
+    return None if at is None else Aside(name, at.timestamp())

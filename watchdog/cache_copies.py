@@ -13,7 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from watchdog.cache_moves import SEARCH, own_directory, reason, set_aside_at, used
+from watchdog.cache_beside import named_beside
+from watchdog.cache_layouts import set_aside_at
+from watchdog.cache_moves import SEARCH, own_directory, reason, used
 from watchdog.cache_users import mounted_below, users
 from watchdog.domain.texts import one_line
 from watchdog.errors import CommandError
@@ -52,20 +54,13 @@ def copies(directory: Path, deadline: float | None = None) -> Copies:
     `deadline` in monotonic seconds. Raises CommandError where its parent cannot be read.
     """
     until = time.monotonic() + MEASURE if deadline is None else deadline
-    found: list[tuple[Path, datetime]] = []
-    cut = ""
     try:
-        with os.scandir(directory.parent) as entries:
-            for n, entry in enumerate(entries):
-                if n >= MOST_NAMES:
-                    cut = f"{directory.parent} has more than {MOST_NAMES} entries"
-                    break
-                at = set_aside_at(entry.name, directory.name)
-                if at is not None and entry.is_dir(follow_symlinks=False):
-                    found.append((directory.parent / entry.name, at))
+        names, why = named_beside(directory, until, MOST_NAMES)
     except OSError as error:
         raise CommandError(f"{directory.parent}: {reason(error)}") from None
-    found.sort(key=lambda one: (one[1], one[0]))
+    cut = f"{directory.parent} {why}" if why else ""
+    dated = ((directory.parent / name, set_aside_at(name, directory.name)) for name in names)
+    found = sorted(((path, at) for path, at in dated if at), key=lambda one: (one[1], one[0]))
     if len(found) > MOST_COPIES:
         cut = f"there are {len(found)} copies; the oldest {MOST_COPIES} are shown"
     measured = (Copy(path, at, *_measured(path, until)) for path, at in found[:MOST_COPIES])

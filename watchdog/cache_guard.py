@@ -8,7 +8,6 @@ cannot be told is no "safe": then the answer is `unknown`, with what is missing.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,16 +16,13 @@ from typing import Final, NamedTuple
 
 from watchdog import cache_stamp
 from watchdog.cache_stamp import NAME, Filled, Stamp
-from watchdog.domain.fingerprint import Comparison, Fingerprint, compare
+from watchdog.domain.cache_commands import set_aside
+from watchdog.domain.fingerprint import Comparison, Fingerprint, as_blind, compare
 from watchdog.errors import CommandError
 
 SAFE: Final = 0
 STALE: Final = 2
 UNKNOWN: Final = 3
-
-NOT_OF_A_COMMAND: Final = {"version": "versions", "gpu": "gpu", "image": "image"}
-"""First words of factors that a command line need not tell, and the part they belong to."""
-
 
 SAME: Final = "none but this launch filled it"
 
@@ -126,12 +122,12 @@ def holds_files(directory: Path) -> bool:
 
 def told_alike(was: Fingerprint, now: Fingerprint) -> Comparison:
     """Compare two launches; what only one of both could tell of itself is unknown, no change."""
-    return compare(_blind_as(now, was), _blind_as(was, now))
+    return compare(as_blind(now, was), as_blind(was, now))
 
 
 def set_aside_line(directory: Path) -> str:
     """Return the command that makes the next start a cold one."""
-    return f"watchdog cache set-aside --directory {shlex.quote(str(directory))}"
+    return set_aside(str(directory))
 
 
 def unread_words(parts: Sequence[tuple[str, str]]) -> str:
@@ -154,19 +150,6 @@ def _fingerprint(directory: Path, entry: Filled) -> Fingerprint:
             f"the stamp in {directory} has a fingerprint that cannot be read: {error}; "
             f"{set_aside_line(directory)}"
         ) from None
-
-
-def _blind_as(other: Fingerprint, one: Fingerprint) -> Fingerprint:
-    """Return `one`, with what the other alone tells, and it cannot, as not known."""
-    lacking = sorted(_parts(other) - _parts(one) - {part for part, _ in one.unread})
-    rows = ((part, "a command line does not tell it") for part in lacking)
-    return replace(one, unread=(*one.unread, *rows))
-
-
-def _parts(found: Fingerprint) -> set[str]:
-    """Return which of the parts that a command line does not tell are told."""
-    words = {factor.name.partition(" ")[0] for factor in found.factors}
-    return {part for word, part in NOT_OF_A_COMMAND.items() if word in words}
 
 
 def _reason(error: OSError) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +29,11 @@ COMPILED: Final = frozenset({INDUCTOR, AOT, TRITON, AITER, SHARED})
 KEYED: Final = re.compile(r"[0-9a-f]{10}")
 """What vLLM calls a directory by its own key; any other name was configured (`cache_dir`)."""
 
+ASIDE_TIME: Final = "%Y%m%dT%H%M%SZ"
+"""How the time stands in the name of a directory that was set aside: UTC."""
+
+_COPY: Final = re.compile(r"(?P<name>.+)\.stale-(?P<time>\d{8}T\d{6}Z)", re.DOTALL)
+
 ASIDE: Final = re.compile(r".+\.stale-\d{8}T\d{6}Z?")
 """A directory that was set aside: it is no part of the cache any more."""
 
@@ -40,6 +47,16 @@ _NAMES: Final = {
     ".triton": TRITON, "triton": TRITON, "triton_cache": TRITON,
     ".aiter": AITER, "aiter": AITER, "aiter_jit": AITER,
 }  # fmt: skip
+
+
+def set_aside_at(name: str, of: str | None = None) -> datetime | None:
+    """Return when a copy of this name was set aside; None where it is none, or not `of` this."""
+    match = _COPY.fullmatch(name)
+    if match is None or of not in (None, match["name"]):
+        return None
+    with suppress(ValueError):  # the 99th of a month
+        return datetime.strptime(match["time"], ASIDE_TIME).replace(tzinfo=timezone.utc)
+    return None
 
 
 class Layout(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shlex
 import stat
 import time
@@ -19,6 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from watchdog.cache_layouts import ASIDE_TIME, set_aside_at
 from watchdog.cache_users import Users, mounted_below, mounted_elsewhere, users
 from watchdog.domain.texts import one_line
 from watchdog.errors import CommandError
@@ -35,8 +35,6 @@ SYSTEM: Final = frozenset(
 )  # fmt: skip
 """What holds the things of others too, and never a cache alone."""
 
-_TIME: Final = "%Y%m%dT%H%M%SZ"
-_COPY: Final = re.compile(r"(?P<name>.+)\.stale-(?P<time>\d{8}T\d{6}Z)", re.DOTALL)
 _WHY: Final = {
     errno.EXDEV: "it lies in a lower layer of an overlay (a container's image), where a directory "
     "cannot be renamed; set it aside on the host, or mount a directory there",
@@ -77,7 +75,7 @@ def set_aside(
             f"name the directories in it one by one"
         )
     notes = _looked_for_users(source, proc, force=force)
-    stamp = now.astimezone(timezone.utc).strftime(_TIME)
+    stamp = now.astimezone(timezone.utc).strftime(ASIDE_TIME)
     goal = source.with_name(f"{source.name}.stale-{stamp}")
     # A rename would replace an empty directory. One that comes in between is lost: it was empty.
     if os.path.lexists(goal):
@@ -87,16 +85,6 @@ def set_aside(
         _rename(source, goal)
     words = ("mv", "-T", "--", str(goal), str(source))  # -T: never into one that was made since
     return Moved(source, goal, shlex.join(words), (*notes, *again))
-
-
-def set_aside_at(name: str, of: str | None = None) -> datetime | None:
-    """Return when a copy of this name was set aside; None where it is none, or not `of` this."""
-    match = _COPY.fullmatch(name)
-    if match is None or of not in (None, match["name"]):
-        return None
-    with suppress(ValueError):  # the 99th of a month
-        return datetime.strptime(match["time"], _TIME).replace(tzinfo=timezone.utc)
-    return None
 
 
 # --- refusals ------------------------------------------------------------------------------------

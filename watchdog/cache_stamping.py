@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from watchdog import cache_stamp
-from watchdog.cache_guard import NOT_OF_A_COMMAND
 from watchdog.cache_moves import SYSTEM
 from watchdog.cache_stamp import DAEMON, Filled, Stamp, Unreadable, Unwritable
-from watchdog.domain.fingerprint import Difference, Fingerprint, compare
+from watchdog.domain.fingerprint import (
+    NOT_OF_A_COMMAND,
+    Difference,
+    Fingerprint,
+    compare,
+)
 from watchdog.regular_files import why
 from watchdog.rights import SEARCH, WRITE, rights_of
 

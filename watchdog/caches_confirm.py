@@ -7,7 +7,6 @@ What each witness says, and that the log beats the files and these the time, is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from watchdog.caches_answer import Row, SignRow, Start
@@ -23,6 +22,7 @@ from watchdog.domain.coldness import (
     joint,
     of_log,
 )
+from watchdog.domain.report import seconds_of
 from watchdog.domain.starts import near
 
 __all__ = ["COLD", "UNKNOWN", "WARM", "Confirmed", "Log", "confirmed"]
@@ -85,7 +85,7 @@ def confirmed(row: Row, log: Log | None = None) -> Confirmed:
 def seconds(text: str | None) -> float | None:
     """Return Unix seconds of an RFC 3339 time; None where it is none."""
     try:
-        return datetime.fromisoformat((text or "").replace("Z", "+00:00")).timestamp()
+        return seconds_of(text or "")
     except ValueError:
         return None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from watchdog.caches_answer import SAFE, STALE, Place, Row
 from watchdog.caches_confirm import COLD, WARM, Confirmed
+from watchdog.domain import cache_commands as commands
 from watchdog.domain.coldness import LAUNCH
 
 PARTIAL: Final = "partial"
@@ -51,7 +51,7 @@ def _after_stale(row: Row, given: Given) -> str:
         return _anew(row, place)
     return (
         f"{_aside(row, place, given)}; "
-        f"then `watchdog cache confirm {_name(row)}` says whether that start was cold"
+        f"then `{commands.confirm(row.target)}` says whether that start was cold"
     )
 
 
@@ -83,8 +83,8 @@ def _after_doubt(row: Row, found: Confirmed, given: Given, *, log: bool) -> str:
         why = switch[1] if switch else unused
         return f"nothing to confirm: this launch uses no compile cache ({why})"
     if not log:
-        unit, name = shlex.quote(given.unit or "vllm"), _name(row)
-        return f"its log decides: `journalctl -u {unit} -b | watchdog cache confirm {name} --log -`"
+        journal = f"journalctl -u {commands.quoted(given.unit or 'vllm')} -b"
+        return f"its log decides: `{journal} | {commands.confirm(row.target)} --log -`"
     if not given.floors:
         return (
             f"declare how many seconds both kinds of start take: cache.cold_start and "
@@ -95,25 +95,24 @@ def _after_doubt(row: Row, found: Confirmed, given: Given, *, log: bool) -> str:
 
 def _after_silence(row: Row, found: Confirmed) -> str:
     if not row.here:
-        return f"ask on the host where it runs: `watchdog cache confirm {_name(row)}`"
+        return f"ask on the host where it runs: `{commands.confirm(row.target)}`"
     if found.start is None and row.unknown:
         return DOCTOR
     return "ask again in a minute" if row.answers else "ask again once it answers"
 
 
 def _after_warm(row: Row, found: Confirmed, given: Given) -> str:
-    name = _name(row)
     if row.verdict == STALE:
         return _after_stale(row, given)
     if found.start is not None and found.start.after_aside:
         return (
-            f"what it loaded is still there: `watchdog cache show {name}` lists each place that "
+            f"what it loaded is still there: `{commands.show(row.target)}` lists each place that "
             f"its launch names; set those aside too, and start it again"
         )
     place = _there(row.places) if row.places else None
     if place is not None and place.missing:
         return _anew(row, place)
-    how = _aside(row, place, given) if place else f"`watchdog cache set-aside {name}`"
+    how = _aside(row, place, given) if place else f"`{commands.set_aside_of(row.target)}`"
     return f"nothing, unless it was to compile anew: then {how}"
 
 
@@ -126,7 +125,7 @@ def _anew(row: Row, place: Place) -> str:
     """Say that there is nothing to set aside."""
     return (
         f"nothing to set aside: the next start makes {place.path} anew, and then "
-        f"`watchdog cache confirm {_name(row)}` says whether it was cold"
+        f"`{commands.confirm(row.target)}` says whether it was cold"
     )
 
 
@@ -135,19 +134,15 @@ def _aside(row: Row, place: Place, given: Given) -> str:
     # By way of a process it is gone when the server is stopped.
     here = "" if place.here.startswith("/proc/") else place.here
     if given.directory and given.directory in (here, place.path):
-        how = f"`watchdog cache set-aside {_name(row)}`"
+        how = f"`{commands.set_aside_of(row.target)}`"
     elif here or not (row.container or place.here):
-        how = f"`watchdog cache set-aside --directory {shlex.quote(here or place.path)}`"
+        how = f"`{commands.set_aside(here or place.path)}`"
     else:
         how = (
             f"set aside the directory of this host that its container has as {place.path} "
             f"(`watchdog cache set-aside --directory DIR`)"
         )
     return f"stop the server, {how}, start it again"
-
-
-def _name(row: Row) -> str:
-    return shlex.quote(row.target)
 
 
 def given_of(found: Mapping[str, Given], target: str) -> Given:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from watchdog.build import assessor_of, gpu_probes_now, probes_of, watchdog_of
 from watchdog.clock import Clock
 from watchdog.config import for_recording
 from watchdog.domain.finding import Verdict, worst
-from watchdog.domain.report import PRODUCT, Report, as_json
+from watchdog.domain.report import PRODUCT, Report, as_json, seconds_of
 from watchdog.errors import CommandError, ProbeError
 from watchdog.fetch import Fetcher
 from watchdog.gpu_recording import GpuRecorder
@@ -155,8 +154,7 @@ def from_daemon(settings: Settings) -> dict[str, Any] | None:
 
 def is_fresh(report: Mapping[str, Any], settings: Settings) -> bool:
     """Whether a daemon's last round is young enough to stand for one of our own."""
-    at = datetime.fromisoformat(report["at"].replace("Z", "+00:00"))
-    age = (datetime.now(timezone.utc) - at).total_seconds()
+    age = time.time() - seconds_of(report["at"])
     return age <= FRESH_ROUNDS * settings.interval + 10
 
 

@@ -138,7 +138,7 @@ def _named(name: str, directory: Path | None, config: Path | None, url: str | No
     """Return the copy that is meant: a path, or a bare name beside a cache directory."""
     if "/" in name:
         return Path.cwd() / name
-    from watchdog.cache_moves import set_aside_at
+    from watchdog.cache_layouts import set_aside_at
 
     beside = [
         place.with_name(name)

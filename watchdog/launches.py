@@ -75,7 +75,10 @@ def launch_of(
         return told
     told["argv"] = masked(words)
     whole = _environment(proc, head, told, unread, more)
-    _start(proc, head, told, unread)
+    if isinstance(began, float):
+        told["started_at"] = began
+    else:
+        unread["started_at"] = began
     found = _CONTAINER.search(p.group(proc, head))
     if found is not None:
         told["container"] = found[1][:12]
@@ -93,10 +96,12 @@ def launch_of(
     return told
 
 
-def _began(proc: Path, pid: int) -> float | None:
-    with contextlib.suppress(OSError, ValueError):
+def _began(proc: Path, pid: int) -> float | str:
+    """Return when a process began, in Unix seconds, or why that is not known."""
+    try:
         return p.started(proc, pid)
-    return None
+    except (OSError, ValueError) as error:
+        return str(error)
 
 
 def _root(proc: Path, pid: int, *, contained: bool) -> str:
@@ -155,10 +160,3 @@ def _environment(
     else:
         told["environ"] = kept
     return whole
-
-
-def _start(proc: Path, pid: int, told: dict[str, Any], unread: dict[str, str]) -> None:
-    try:
-        told["started_at"] = p.started(proc, pid)
-    except (OSError, ValueError) as error:
-        unread["started_at"] = str(error)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from watchdog.domain.cache_sight import places_in, quoted, set_aside
+from watchdog.domain.cache_commands import quoted
+from watchdog.domain.cache_sight import places_in, set_aside
 
 PLACE = {"kind": "vllm", "path": "/c/qwen", "by": "VLLM_CACHE_ROOT", "files": 3, "newest": 50.0}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watchdog.domain.start_lines import of_lines
+from watchdog.domain.start_lines import StartLines
 from watchdog.domain.start_wordings import WORDS
 
 LOGS = Path(__file__).parents[1] / "probes" / "fixtures" / "server_log"
@@ -45,6 +46,13 @@ REAL = {
 
 LOADED = "Directly load the compiled graph(s) for"
 START = "INFO 09-13 02:15:00 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: x"
+
+
+def of_lines(lines: Iterable[str]) -> StartLines:
+    read = StartLines()
+    for line in lines:
+        read.feed(line)
+    return read
 
 
 def told(*lines: str) -> dict[str, Any]:

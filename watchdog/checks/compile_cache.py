@@ -17,7 +17,7 @@ from watchdog.domain.cache_outline import outline
 from watchdog.domain.cache_round import judged_now
 from watchdog.domain.cache_state import State, followed, is_read, start_of
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
-from watchdog.domain.history import Window
+from watchdog.domain.history import Window, target_of
 from watchdog.domain.ledger import SAFE, STALE, UNKNOWN
 from watchdog.domain.profile import NOTHING_DECLARED, Profile
 from watchdog.domain.sample import Facts
@@ -68,7 +68,7 @@ def _blind(state: State, window: Window) -> str:
 def _stale(state: State, window: Window, blind: str) -> Finding:
     worst = max(state.judged, key=lambda one: _ORDER.index(one.says), default=None)
     says = worst.says if worst else UNKNOWN
-    target = _target(window)
+    target = target_of(window)
 
     def argue() -> Argument:
         said = words.stale(target, state, worst)
@@ -82,7 +82,7 @@ def _stale(state: State, window: Window, blind: str) -> Finding:
 def _ineffective(state: State, window: Window, blind: str) -> Finding:
     owed = max(state.owed, key=_telling, default=None)
     warm = owed is not None and owed.verdict == c.WARM
-    target, now = _target(window), state.now
+    target, now = target_of(window), state.now
     # Nobody owes anything, and that is known once the present start was looked at.
     sure = not blind and (warm or (owed is None and now is not None and bool(now.signs)))
 
@@ -104,7 +104,3 @@ def _not_now(target: str, blind: str, said: Argument) -> Argument:
         f"{target}: nothing is known of its compile cache in this round: {blind}",
         evidence=said.evidence,
     )
-
-
-def _target(window: Window) -> str:
-    return dict(window.subject).get("target", "?")

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
-from watchdog.domain.history import Window
+from watchdog.domain.history import Window, target_of
 
 MOST_STARTS = 16
 LAUNCH = "launch"
@@ -109,7 +109,7 @@ class Serving:
     def _silent(self, state: State, window: Window, now: float) -> Argument:
         waited = f"for {w.span(now - (state.silent_since or now))}"
         return Argument(
-            f"{_target(window)}: no answer {waited if state.silent_rounds > 1 else 'just now'} "
+            f"{target_of(window)}: no answer {waited if state.silent_rounds > 1 else 'just now'} "
             f"({_error(window)}); down if it lasts {w.span(self.down_after)} and "
             f"{self.down_rounds:.0f} rounds"
         )
@@ -120,7 +120,7 @@ class Serving:
         if state.answered_at is not None:
             seen = f"answered last {w.span(now - state.answered_at)} ago"
         return Argument(
-            f"{_target(window)}: down: no answer for {w.span(waited)}: {_error(window)}; {seen}",
+            f"{target_of(window)}: down: no answer for {w.span(waited)}: {_error(window)}; {seen}",
             f"an answer within {self.down_rounds:.0f} rounds and {w.span(self.down_after)}",
             {"silent_seconds": waited, "silent_rounds": state.silent_rounds},
             ruled_out=(_no_young_process(window, now),),
@@ -138,9 +138,9 @@ class Serving:
         def argue() -> Argument:
             times = f"{len(state.starts)} times in {w.span(self.starts_within)}"
             if not often:
-                return Argument(f"{_target(window)}: started anew {times}")
+                return Argument(f"{target_of(window)}: started anew {times}")
             return Argument(
-                f"{_target(window)}: the server started anew {times}",
+                f"{target_of(window)}: the server started anew {times}",
                 f"fewer than {self.starts:.0f} starts in {w.span(self.starts_within)}",
                 {"starts": len(state.starts)},
                 ruled_out=("counters reset without a new process, where the page tells its start",),
@@ -173,7 +173,7 @@ def _answered(window: Window) -> bool:
 
 
 def _unread(window: Window) -> Finding:
-    said = Argument(f"{_target(window)}: not read in this round; nothing is known of it")
+    said = Argument(f"{target_of(window)}: not read in this round; nothing is known of it")
     return Finding("ServingDown", window.subject, Verdict.UNKNOWN, lambda: said, conclusive=False)
 
 
@@ -211,10 +211,6 @@ def _young(window: Window, now: float) -> float | None:
     return None if started is None else now - started
 
 
-def _target(window: Window) -> str:
-    return dict(window.subject).get("target", "?")
-
-
 def _error(window: Window) -> str:
     errors = [r.error for r in window.readings if r.error is not None and not r.answered]
     return errors[0] if errors else "no answer"
@@ -226,10 +222,10 @@ def _answers(window: Window) -> Argument:
     waiting = sum(x.get(s.WAITING, 0.0) for x in levels)
     errors = [r.error for r in window.readings if r.error is not None]
     if errors:
-        return Argument(f"{_target(window)}: answers, and cannot be read: {errors[0]}")
+        return Argument(f"{target_of(window)}: answers, and cannot be read: {errors[0]}")
     full = "; those wait for admission, which is no slowness of the engine" if waiting else ""
     return Argument(
-        f"{_target(window)}: answers; {len(window.parts)} engine(s), {w.count(running)} requests "
+        f"{target_of(window)}: answers; {len(window.parts)} engine(s), {w.count(running)} requests "
         f"running, {w.count(waiting)} waiting{full}",
         evidence={"running": running, "waiting": waiting, "engines": len(window.parts)},
     )
@@ -237,7 +233,7 @@ def _answers(window: Window) -> Argument:
 
 def _starting(window: Window, young: float) -> Argument:
     return Argument(
-        f"{_target(window)}: starting: a vLLM process of this host is {w.span(young)} old and "
+        f"{target_of(window)}: starting: a vLLM process of this host is {w.span(young)} old and "
         f"nothing answers yet; down if it takes longer than {w.span(window.profile.cold_start)}"
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
-from watchdog.domain.history import Window
+from watchdog.domain.history import Window, target_of
 from watchdog.domain.holding import held_by
 from watchdog.domain.sample import Facts
 
@@ -64,7 +64,7 @@ class Topology:
         def argue() -> Argument:
             if cards is None:
                 why = reason or "not told in this round"
-                return Argument(f"{_target(window)}: which GPUs it holds is not known: {why}")
+                return Argument(f"{target_of(window)}: which GPUs it holds is not known: {why}")
             return _argue(window, cards, kind, bad=bad)
 
         verdict = Verdict.WARNING if bad else OK
@@ -101,7 +101,7 @@ def _apart(cards: Sequence[Card]) -> str | None:
 
 
 def _argue(window: Window, cards: Sequence[Card], kind: str | None, *, bad: bool) -> Argument:
-    who = _target(window)
+    who = target_of(window)
     proof: dict[str, object] = {"gpus": [card._asdict() for card in cards]}
     if not cards:
         return Argument(f"{who}: holds no GPU of this host", evidence=proof)
@@ -141,7 +141,3 @@ def _where(cards: Sequence[Card]) -> str:
 def _name(card: Card, kind: str) -> str:
     place = getattr(card, kind)
     return f"an unknown {WORDS[kind]}" if place is None else f"{WORDS[kind]} {place}"
-
-
-def _target(window: Window) -> str:
-    return dict(window.subject).get("target", "?")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
-from watchdog.domain.history import Window
+from watchdog.domain.history import Window, target_of
 from watchdog.domain.sample import Facts
 from watchdog.domain.texts import one_line
 from watchdog.domain.version_claims import LOG, PAGE, Version, agree, best, from_rows
@@ -120,7 +120,7 @@ def _reports(facts: Facts, launch: Mapping[str, Any]) -> list[Version]:
 
 
 def _argue(window: Window, pairs: Sequence[Pair], *, bad: bool) -> Argument:
-    who = dict(window.subject).get("target", "?")
+    who = target_of(window)
     wrong = [pair for pair in pairs if pair.same is False]
     right = [pair for pair in pairs if pair.same]
     dark = [pair for pair in pairs if pair.same is None]

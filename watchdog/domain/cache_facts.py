@@ -7,10 +7,10 @@ anything, and a place of which a row was left out counts as not seen whole.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from watchdog.domain.sample import number
 from watchdog.domain.texts import one_line
 
 MOST_PLACES: Final = 8
@@ -34,16 +34,6 @@ def places_of(cache: Any) -> list[Row]:
     rows = cache.get("places") if isinstance(cache, Mapping) else None
     listed = rows[:MOST_PLACES] if isinstance(rows, (list, tuple)) else ()
     return [_place(row) for row in listed if isinstance(row, Mapping) and _text(row.get("path"))]
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number, None for anything else."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    try:
-        return value if math.isfinite(value) else None
-    except OverflowError:  # an integer of hundreds of digits
-        return None
 
 
 def _place(told: Mapping[str, Any]) -> Row:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Any, Final
 
 from watchdog.domain import coldness as c
-from watchdog.domain.cache_facts import number, places_of
+from watchdog.domain.cache_facts import places_of
 from watchdog.domain.cache_state import State
 from watchdog.domain.fingerprint import Fingerprint, compare
 from watchdog.domain.ledger import (
@@ -26,7 +25,8 @@ from watchdog.domain.ledger import (
 )
 from watchdog.domain.ledger_verdict import Judged, Run, judged
 from watchdog.domain.profile import Profile
-from watchdog.domain.sample import Facts
+from watchdog.domain.report import seconds_of
+from watchdog.domain.sample import Facts, number
 from watchdog.domain.starts import (
     NEAR,
     REPLACED,
@@ -406,8 +406,7 @@ def _moment(text: Any) -> float:
     """Read a stamp's time. Raises ValueError."""
     if not isinstance(text, str):
         raise ValueError("not a text")  # noqa: TRY004
-    at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
-    if not 0 <= at.timestamp() < LATEST:
+    at = seconds_of(text)
+    if not 0 <= at < LATEST:
         raise ValueError("no time")
-    return at.timestamp()
+    return at

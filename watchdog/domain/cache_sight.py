@@ -6,21 +6,20 @@ The facts may be a recording's, so whatever has another shape is not taken for a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from watchdog.domain import cache_commands as commands
 from watchdog.domain import wording as w
-from watchdog.domain.suspect import number
+from watchdog.domain.cache_facts import MOST_TEXT, places_of
+from watchdog.domain.sample import number
 from watchdog.domain.texts import one_line
 
 CACHE: Final = "cache"
 """The fact."""
 
-MOST_PATH: Final = 4096
 SHOWN: Final = 200
 
-_SAFE: Final = re.compile(r"[\w./@%+=:,-]+", re.ASCII)
 _FIRST: Final = ("chosen", "vllm")
 """Kinds of places, those that hold vLLM's own graphs."""
 
@@ -64,10 +63,8 @@ class Place(NamedTuple):
 def places_in(facts: Mapping[str, Any]) -> list[Place]:
     """Return the places that are there, vLLM's own first."""
     told = facts.get(CACHE)
-    rows = told.get("places") if isinstance(told, Mapping) else None
     start = number(told.get("start")) if isinstance(told, Mapping) else None
-    found = [_place(row, start) for row in rows] if isinstance(rows, list) else []
-    known = [place for place in found if place is not None]
+    known = [_place(row, start) for row in places_of(told) if _is_there(row)]
     return sorted(known, key=lambda place: place.kind not in _FIRST)
 
 
@@ -78,21 +75,15 @@ def set_aside(facts: Mapping[str, Any], target: str) -> str:
         return ""
     place = places[0]
     if place.by == "configuration":
-        what = f"run `watchdog cache set-aside {quoted(target)}`"
+        what = f"run `{commands.set_aside_of(target)}`"
     else:
-        what = f"run `watchdog cache set-aside --directory {quoted(place.here or place.path)}`"
+        what = f"run `{commands.set_aside(place.here or place.path)}`"
         if _in_container(facts) and not place.here:
             what += " with the host's path of that folder (this one is the container's)"
     return (
         f"stop the server, {what}, start the same launch, then run "
-        f"`watchdog cache confirm {quoted(target)}` and `watchdog check`"
+        f"`{commands.confirm(target)}` and `watchdog check`"
     )
-
-
-def quoted(text: str) -> str:
-    """Make a word of a command for a shell."""
-    line = "".join(c if c.isprintable() else "?" for c in text)
-    return line if _SAFE.fullmatch(line) else "'" + line.replace("'", "'\\''") + "'"
 
 
 def _in_container(facts: Mapping[str, Any]) -> bool:
@@ -100,15 +91,12 @@ def _in_container(facts: Mapping[str, Any]) -> bool:
     return isinstance(launch, Mapping) and bool(launch.get("root"))
 
 
-def _place(row: Any, start: float | None) -> Place | None:
-    if not isinstance(row, Mapping) or row.get("missing"):
-        return None
-    kind, path, by = (row.get(key) for key in ("kind", "path", "by"))
-    if not (isinstance(kind, str) and isinstance(path, str) and path.startswith("/")):
-        return None
-    if len(path) > MOST_PATH:
-        return None
-    files = number(row.get("files")) or 0.0
-    here = row.get("here")
-    known = here if isinstance(here, str) and here.startswith("/") else ""
-    return Place(kind, path, str(by), int(files), number(row.get("newest")), start, known)
+def _is_there(row: Mapping[str, Any]) -> bool:
+    """Whether it is a directory that is there; a path that may be cut names none."""
+    whole = row["path"].startswith("/") and len(row["path"]) < MOST_TEXT
+    return bool(whole and row["kind"]) and not row["missing"]
+
+
+def _place(row: Mapping[str, Any], start: float | None) -> Place:
+    here = row["here"] if row["here"].startswith("/") else ""
+    return Place(row["kind"], row["path"], row["by"], row["files"], row["newest"], start, here)

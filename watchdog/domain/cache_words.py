@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from watchdog.domain import cache_commands as commands
 from watchdog.domain import coldness as c
 from watchdog.domain.cache_state import State
 from watchdog.domain.finding import Argument
@@ -141,14 +141,14 @@ def stale(target: str, state: State, worst: Judged | None) -> Argument:
         ruled_out=tuple(_ruled_out(now)),
         suspects=tuple(_suspects(state, worst)),
         next_step=f"stop the server, run `{set_aside_line(worst)}`, start the same launch, "
-        f"then `watchdog cache confirm {shlex.quote(target)}`",
+        f"then `{commands.confirm(target)}`",
     )
 
 
 def set_aside_line(one: Judged) -> str:
     """Return the command that makes the next start a cold one."""
     if not one.here.startswith("/proc/"):
-        return f"watchdog cache set-aside --directory {shlex.quote(one.here or one.path)}"
+        return commands.set_aside(one.here or one.path)
     return (  # by way of a process, which is gone when the server is stopped
         f"watchdog cache set-aside --directory DIRECTORY` with the directory of this host that its "
         f"container has at `{one.path}"
@@ -185,7 +185,7 @@ def _suspects(state: State, worst: Judged) -> Iterable[str]:
 
 
 def _look(target: str) -> str:
-    return f"run `watchdog cache show {shlex.quote(target)}`"
+    return f"run `{commands.show(target)}`"
 
 
 def _decides(target: str, worst: Judged) -> str:
@@ -266,7 +266,7 @@ def ineffective(target: str, state: State, owed: Owed | None) -> Argument:
         return Argument(
             f"{target}: {what}, and the start that followed: {said_of_it}",
             evidence=proof,
-            next_step=f"run `watchdog cache confirm {shlex.quote(target)} --log FILE` with the "
+            next_step=f"run `{commands.confirm(target)} --log FILE` with the "
             f"server's log; a declared `cache.warm_start` would tell by the time",
         )
     return Argument(
@@ -284,7 +284,7 @@ def ineffective(target: str, state: State, owed: Owed | None) -> Argument:
             "another directory was set aside than the one that the server uses",
             "the directory was put back, or filled from a copy, before the start",
         ),
-        next_step=f"run `watchdog cache show {shlex.quote(target)}`: it lists every cache of this "
+        next_step=f"run `{commands.show(target)}`: it lists every cache of this "
         f"launch; set aside the one with old files",
     )  # fmt: skip
 

@@ -28,6 +28,9 @@ MOST_TOLD: Final = 12
 MOST_CONFIGURED: Final = 128
 """Names in each list of factors that count, or do not, by the configuration."""
 
+NOT_OF_A_COMMAND: Final = {"version": "versions", "gpu": "gpu", "image": "image"}
+"""First words of factors that a command line need not tell, and the part they belong to."""
+
 _ONE_OF: Final = {"versions": "version *", "gpu": "gpu *"}
 """What stands for all factors of a part: who ignores these need not read it."""
 
@@ -228,6 +231,15 @@ def _newer(was: Fingerprint, now: Fingerprint) -> set[str]:
     }
 
 
+def as_blind(other: Fingerprint, one: Fingerprint) -> Fingerprint:
+    """Return `one`, with what the other alone tells, and a command line need not, as not known."""
+    theirs, own = ({x.name.partition(" ")[0] for x in f.factors} for f in (other, one))
+    lacking = {part for word, part in NOT_OF_A_COMMAND.items() if word in theirs - own}
+    lacking -= {part for part, _ in one.unread}
+    rows = ((part, "a command line does not tell it") for part in sorted(lacking))
+    return replace(one, unread=(*one.unread, *rows))
+
+
 def _bounded(unread: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     rows = sorted(
         (one_line(masked_text(part), MOST_NAME), one_line(masked_text(reason), MOST_SHOWN))
@@ -246,7 +258,7 @@ def _short(name: str) -> str:
 
 # --- comparing and reading -----------------------------------------------------------------------
 
-_PARTS: Final = {"env": "environ", "version": "versions", "gpu": "gpu", "image": "image"}
+_PARTS: Final = {"env": "environ", **NOT_OF_A_COMMAND}
 
 
 def _dark(name: str, unread: Iterable[str]) -> bool:

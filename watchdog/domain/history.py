@@ -282,6 +282,11 @@ def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
     return None if min(grown.values(), default=0.0) < 0 else grown
 
 
+def target_of(window: Window) -> str:
+    """Name a window's target for a sentence."""
+    return dict(window.subject).get("target", "?")
+
+
 def engine_of(subject: Iterable[tuple[str, str]]) -> str:
     """Name an engine for a sentence: `qwen engine 3`, or only the target where it is alone."""
     named = dict(subject)

@@ -13,7 +13,13 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import coldness as c
-from watchdog.domain.fingerprint import Comparison, Fingerprint, compare
+from watchdog.domain.fingerprint import (
+    NOT_OF_A_COMMAND,
+    Comparison,
+    Fingerprint,
+    as_blind,
+    compare,
+)
 from watchdog.domain.prints import Prints
 
 SAFE: Final = "safe"
@@ -37,9 +43,6 @@ and so are a server's other switches: they choose kernels, and do not change the
 
 MOST_GONE: Final = 64
 """Digests of launches that a place is known to have had, and whose rows were too many."""
-
-PARTS: Final[Mapping[str, str]] = {"version": "versions", "gpu": "gpu", "image": "image"}
-"""Parts of a launch that a command line does not tell, by the first word of their factors."""
 
 
 class Fill(NamedTuple):
@@ -143,17 +146,8 @@ def compared(prints: Prints, was: Fill, now: str, kind: str = "") -> Comparison 
     if old is None or new is None:
         return None
     if was.origin == STAMP:  # a command that stamps sees no image, card or version
-        old = _blind_as(new, old)
+        old = as_blind(new, old)
     return compare(_of_kind(old, kind), _of_kind(new, kind))
-
-
-def _blind_as(other: Fingerprint, one: Fingerprint) -> Fingerprint:
-    """Return `one`, with what the other alone tells, and a command line does not, as not known."""
-    theirs, own = ({x.name.partition(" ")[0] for x in f.factors} for f in (other, one))
-    parts = {PARTS[word] for word in theirs - own if word in PARTS}
-    parts -= {part for part, _ in one.unread}
-    rows = ((part, "a command line does not tell it") for part in sorted(parts))
-    return replace(one, unread=(*one.unread, *rows))
 
 
 def _of_kind(launch: Fingerprint, kind: str) -> Fingerprint:
@@ -173,7 +167,7 @@ def _of_kind(launch: Fingerprint, kind: str) -> Fingerprint:
 
 def concerns(part: str, kind: str) -> bool:
     """Whether a part of a launch that was not readable matters to a kind of place."""
-    wanted = {"factors", "others", "env", "environ", *PARTS, *PARTS.values()}
+    wanted = {"factors", "others", "env", "environ", *NOT_OF_A_COMMAND, *NOT_OF_A_COMMAND.values()}
     return kind not in KERNEL_FACTORS or part.partition(" ")[0] in wanted
 
 

@@ -73,6 +73,12 @@ def rfc3339(at: float) -> str:
     return text.replace("+00:00", "Z")
 
 
+def seconds_of(text: str) -> float:
+    """Read what `rfc3339` writes; a time without a zone is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
 def as_json(report: Report, runbook: str = RUNBOOK) -> dict[str, Any]:
     """The report as plain data (DESIGN 4.2). `runbook` is a URL with `{alertname}` in it."""
     return {

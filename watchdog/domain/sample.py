@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Labels = tuple[tuple[str, str], ...]
 """Name and value pairs, sorted by name: the identity of a subject or an alert."""
@@ -17,6 +18,16 @@ Facts = Mapping[str, object]
 """What a probe learned that is no number: a version, the kind of page. Bounded by the probe."""
 
 NO_FACTS: Facts = MappingProxyType({})
+
+
+def number(value: Any) -> float | None:
+    """Return a fact or a figure that is a finite number, None for anything else."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
 
 
 def labels(**pairs: str) -> Labels:

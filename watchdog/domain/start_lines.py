@@ -10,7 +10,6 @@ may hold the same words, so a line that quotes them is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -188,14 +187,6 @@ class StartLines:
             tag = told["tag"] or ""
             if tag in start.totals or len(start.totals) < MOST_COMPONENTS:
                 start.totals[tag] = _larger(start.totals.get(tag), told["took"])
-
-
-def of_lines(lines: Iterable[str]) -> StartLines:
-    """Read a whole log."""
-    read = StartLines()
-    for line in lines:
-        read.feed(line)
-    return read
 
 
 def _is_new(start: _Start, kind: str, name: str) -> bool:

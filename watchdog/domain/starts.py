@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from watchdog.domain import coldness as c
-from watchdog.domain.cache_facts import number
 from watchdog.domain.fingerprint import Fingerprint
 from watchdog.domain.prints import Prints
 from watchdog.domain.profile import SOMETIMES, Profile
+from watchdog.domain.sample import Facts, number
 
 MOST: Final = 12
 """Starts that are kept."""
@@ -94,6 +94,14 @@ def near(one: Any, other: float | None, within: float = SAME) -> bool:
     """Whether two times are those of one process's start."""
     told = number(one)
     return told is not None and other is not None and abs(told - other) <= within
+
+
+def start_in(facts: Facts) -> float | None:
+    """Return when a target's process began, Unix seconds: by its page, else by this host."""
+    launch = facts.get("launch")
+    seen = launch.get("started_at") if isinstance(launch, Mapping) else None
+    known = (at for at in map(number, (facts.get("process_start"), seen)) if at is not None)
+    return next((float(at) for at in known), None)
 
 
 def floors(starts: Iterable[Start], profile: Profile, prints: Prints, digest: str) -> c.Floors:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
@@ -16,7 +16,7 @@ from watchdog.domain.changes_words import NEAR
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.fingerprint import Fingerprint
 from watchdog.domain.proven import NOTHING_PROVEN, Match, Proven, fingerprint_in, matched
-from watchdog.domain.sample import NO_FACTS, Facts
+from watchdog.domain.sample import NO_FACTS, Facts, number
 
 NO_LEVELS: Final[Mapping[str, float]] = MappingProxyType({})
 
@@ -205,9 +205,3 @@ class Case:
     def first_tokens(self) -> float:
         """Requests that began since the process started."""
         return self.level(s.FIRST_TOKENS)
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number, None for anything else: evidence and facts may be a recording's."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known else None

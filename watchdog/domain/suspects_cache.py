@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from watchdog.domain import wording as w
-from watchdog.domain.cache_sight import places_in, quoted
+from watchdog.domain.cache_commands import confirm
+from watchdog.domain.cache_sight import places_in
 from watchdog.domain.changes import RESTART, Event
 from watchdog.domain.finding import Finding
 from watchdog.domain.suspect import (
@@ -105,7 +106,7 @@ def _kinds(events: list[Event]) -> str:
 def _suspect(rank: int, proof: str, case: Case) -> Suspect:
     proof = "; ".join(part for part in (proof, _other_depth(case)) if part)
     known = places_in(case.around.facts)
-    proves = f"a cold start of the same launch (`watchdog cache confirm {quoted(case.target)}`)"
+    proves = f"a cold start of the same launch (`{confirm(case.target)}`)"
     start = proves if known else "a start of the same launch with its cache moved aside"
     figure = "step time" if case.finding.alertname == SLOW else "acceptance length"
     return Suspect(

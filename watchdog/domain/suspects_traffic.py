@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
-from watchdog.domain.suspect import POSSIBLE, SLOW, Case, Judged, Ruled, Suspect, number
+from watchdog.domain.sample import number
+from watchdog.domain.suspect import POSSIBLE, SLOW, Case, Judged, Ruled, Suspect
 
 PREFIX: Final = "prefix"
 LONG: Final = "long"

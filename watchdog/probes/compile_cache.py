@@ -22,6 +22,7 @@ from typing import Any, Final
 from watchdog import processes as p
 from watchdog.cache_look import Seat, identity_of, look
 from watchdog.domain.sample import Facts, Reading
+from watchdog.domain.starts import start_in
 from watchdog.rights import rights_of
 
 EVERY: Final = 300.0
@@ -104,7 +105,7 @@ class CompileCache:
             places, ended = [], f"process {seat.pid} ended meanwhile"
         places = [one for one in places if not _is_unused(one)]
         claimed, note = self._claimed(places, deadline)
-        told = {"asked": time.time(), "start": _start(known), "unknown": "", "note": note}
+        told = {"asked": time.time(), "start": start_in(known), "unknown": "", "note": note}
         places = [*claimed, *places]
         if not places:
             told["unknown"] = ended or _why_unknown(known, launch)
@@ -146,21 +147,13 @@ def _basis(known: Facts) -> list[Any]:
     """Return what a look was made for: another start, process or list of places is another."""
     launch: Any = known.get("launch") or {}
     paths = [one["path"] for one in launch.get("caches") or ()]
-    return [_start(known), launch.get("pid"), *paths[:MOST]]
+    return [start_in(known), launch.get("pid"), *paths[:MOST]]
 
 
 def _of_now(known: Facts) -> bool:
     """Whether the launch that is known is that of the process which the page tells of now."""
     told = "launch" in known or "launch_unknown" in known
     return told and known.get("process_start") == known.get("gpus_start")
-
-
-def _start(known: Facts) -> float | None:
-    launch: Any = known.get("launch") or {}
-    for at in (known.get("process_start"), launch.get("started_at")):
-        if isinstance(at, (int, float)):
-            return float(at)
-    return None
 
 
 def _seat(launch: Mapping[str, Any], proc: Path) -> Seat:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from watchdog import start_log
 from watchdog.domain.sample import Facts, Reading
+from watchdog.domain.starts import start_in
 from watchdog.regular_files import shown, why
 
 AGAIN: Final = 60.0
@@ -39,7 +40,7 @@ class ServerLog:
         if not known or not known.get("answered", True):  # before it answers, its start goes on
             return Reading(self.name, self.target)
         asked, reads = known.get("log_asked"), known.get("log_reads")
-        if known.get("log_start") != start_of(known) or not isinstance(asked, float):
+        if known.get("log_start") != start_in(known) or not isinstance(asked, float):
             return None
         age = time.monotonic() - asked
         return self._carried(known) if 0 <= age < (AGAIN if reads == 1 else EVERY) else None
@@ -53,7 +54,7 @@ class ServerLog:
         reading = self.at_once(known)
         if reading is not None:
             return reading
-        start = start_of(known)
+        start = start_in(known)
         same = "log_asked" in known and known.get("log_start") == start
         if same and known.get("log_reads") != 1 and known.get("log_seen") == self._seen():
             return self._carried({**known, "log_asked": time.monotonic()})
@@ -89,13 +90,6 @@ class ServerLog:
     def _carried(self, known: Facts) -> Reading:
         facts = {key: known[key] for key in CARRIED if key in known}
         return Reading(self.name, self.target, facts=facts)
-
-
-def start_of(known: Facts) -> float | None:
-    """Return when the process began, Unix seconds: as its page tells, else as this host does."""
-    launch: Any = known.get("launch")
-    told = (known.get("process_start"), launch.get("started_at") if launch else None)
-    return next((at for at in told if isinstance(at, float)), None)
 
 
 def _began(facts: Facts) -> bool:
