@@ -367,14 +367,14 @@ def test_a_compile_cache_that_hangs_is_missing_and_nothing_else(tmp_path, monkey
 def test_a_disk_with_models_that_hangs_costs_the_launch_alone(tmp_path, monkeypatch):
     proc = Proc(tmp_path / "proc")
     serving(proc)
-    free = threading.Event()
-    monkeypatch.setattr("watchdog.launches.models_of", lambda *_: free.wait(30) and {})
-    monkeypatch.setattr("watchdog.recording.LAUNCH_SECONDS", 0.1)
+    free, began = threading.Event(), threading.Event()
+    monkeypatch.setattr("watchdog.launches.models_of", lambda *_: began.set() or free.wait(30))
+    monkeypatch.setattr("watchdog.recording.LAUNCH_SECONDS", 3.0)  # time for all before the models
     launch = Launch("t", "http://127.0.0.1:8000", Tree(tmp_path / "no-sys"), proc.root)
     with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
         probes = [VllmMetrics("t", server.url), launch]
         assert capture(probes, tmp_path / "new", NO_GPU, 2, 15.0, Ticking()) == 2
-    assert not free.is_set()
+    assert began.is_set()
     free.set()
     for _, readings in Recording(tmp_path / "new").snapshots():
         assert {reading.probe for reading in readings} == {"vllm_metrics"}
