@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.deciding import every_cause_decides
 from watchdog.checks import ABOUT_HOST, CHECKS
 from watchdog.domain import series as s
 from watchdog.domain.assess import Assessor, Watch
@@ -116,6 +117,7 @@ class Story:
     format: str = "text"
     start: float | None = 1.0  # process start time on the page
     now: float = 1_000_000.0
+    causes: set[str] = field(default_factory=set)  # alerts whose causes were looked at
 
     def __post_init__(self) -> None:
         kinds = {name: kind for name, kind in CHECKS.items() if kind.about not in ABOUT_HOST}
@@ -132,6 +134,7 @@ class Story:
             samples.append(Sample(labels(target=TARGET), s.PROCESS_START, self.start))
         reading = Reading("vllm_metrics", TARGET, tuple(samples), {"format": self.format})
         self.report = self.assessor.assess([reading], self.now)
+        every_cause_decides(self.report.findings, self.causes)
         return self.report
 
     def fail(self, error: str = "refused", *, answered: bool = False, **facts: object) -> Report:

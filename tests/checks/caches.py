@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.deciding import every_cause_decides
 from watchdog.checks.compile_cache import CompileCache
 from watchdog.domain import series as s
 from watchdog.domain.cache_state import State
@@ -85,6 +86,7 @@ class Watch:
     found: dict[str, Finding] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     check: CompileCache = field(default_factory=CompileCache)
+    causes: set[str] = field(default_factory=set)
 
     def round(self, start: float | None, facts: Mapping[str, Any] | None = None) -> Watch:
         """One round in which the page tells of this start; None: no answer."""
@@ -96,6 +98,7 @@ class Watch:
                         profile=self.profile)  # fmt: skip
         self.state, found = self.check.step(self.state, window, self.now)
         self.found = {one.alertname: one for one in found}
+        every_cause_decides(found, self.causes)
         self.facts = facts
         self.now += 15.0
         return self

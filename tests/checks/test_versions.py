@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.deciding import every_cause_decides
 from watchdog.checks.versions import State, Versions
 from watchdog.domain.finding import Finding, Verdict
 from watchdog.domain.history import Window
@@ -37,6 +38,7 @@ def judge(
     for told in rounds:
         window = Window(SUBJECT, 0.0, facts=told, profile=Profile(version=declared))
         state, found = check.step(state, window, 0.0)
+    every_cause_decides(found, set())
     return found[0] if found else None
 
 

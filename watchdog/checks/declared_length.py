@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.again import for_ever
+from watchdog.domain.causes import CACHE, VERSION, other_traffic
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -132,9 +133,9 @@ class DeclaredLength:
             proof,
             ruled_out=(w.queueing(window.levels), w.padding(told), w.second_witness(told)),
             suspects=(
-                "other traffic than the declared figure was measured on",
-                "a new version, quantization or drafter checkpoint",
-                "a compile cache of an older launch",
+                other_traffic("other traffic than the declared figure was measured on"),
+                VERSION,
+                CACHE,
             ),
             next_step="send the traffic that the declared figure was measured on and run "
             "`watchdog check`; if it is low there too, compare this launch with the last good one",

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode, Recent
 from watchdog.domain.again import for_ever
+from watchdog.domain.causes import COLD_HEALS, COLD_START, cause
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -155,9 +156,22 @@ def _shallow(
         proof,
         ruled_out=(w.padding(d), w.queueing(window.levels)),
         suspects=(
-            "a drafter that runs with other settings than the launch says (stale compile cache)",
-            "depths that vary by batch or request (dynamic or adaptive speculation)",
-            "grammar-constrained output, whose invalid draft tokens are taken out",
+            cause(
+                "a drafter that runs with other settings than the launch says (stale compile "
+                "cache)",
+                COLD_HEALS,
+                COLD_START,
+            ),
+            cause(
+                "depths that vary by batch or request (dynamic or adaptive speculation)",
+                "drafts of full depth for one request alone",
+                "the tokens per draft of one request without others beside it",
+            ),
+            cause(
+                "grammar-constrained output, whose invalid draft tokens are taken out",
+                "drafts of full depth for requests without a grammar",
+                "the tokens per draft of one plain request",
+            ),
         ),
         next_step="compare `num_speculative_tokens` in the start-up log with the launch command",
     )
@@ -183,9 +197,17 @@ def _cliff(window: Window, state: State) -> Argument:
             w.padding(d),
         ),
         suspects=(
-            "deeper draft heads or layers that are broken or wired wrongly (for instance "
-            "sliding-window layers run as full attention)",
-            "a drafter trained for fewer positions",
+            cause(
+                "deeper draft heads or layers that are broken or wired wrongly (for instance "
+                "sliding-window layers run as full attention)",
+                "the same cliff on any prompt, and none in another version",
+                "the positions of a fixed set of prompts, in another version",
+            ),
+            cause(
+                "a drafter trained for fewer positions",
+                "the same cliff in every version and on any prompt",
+                "the positions that the drafter's own documentation names",
+            ),
         ),
         next_step=f"restart with num_speculative_tokens {state.cliff}, compare tokens per second",
     )

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
 from watchdog.domain.again import for_ever
+from watchdog.domain.causes import cause
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -128,7 +129,18 @@ def _no_series(window: Window, onset: tuple[float, float]) -> Argument:
         EXPECTED,
         {"onset": list(onset)},
         ruled_out=("statistics switched off: other vllm: series are on the page",),
-        suspects=("the launch lost its --speculative-config", "the wrong server on this port"),
+        suspects=(
+            cause(
+                "the launch lost its --speculative-config",
+                "that the page has no vllm:spec_decode series, whatever is asked",
+                "`speculative_config` in the start-up log",
+            ),
+            cause(
+                "the wrong server on this port",
+                "another model, or other flags, than this target's",
+                "`model_name` on the page, and the process that listens",
+            ),
+        ),
         next_step=NEXT,
     )
 
@@ -156,10 +168,22 @@ def _stopped(window: Window, idle: Decode, onset: tuple[float, float]) -> Argume
             "an idle engine: it decodes",
         ),
         suspects=(
-            "speculation switched off, or a depth schedule that reaches 0 at this batch size "
-            "(then set checks.drafting.may_pause)",
-            "requests with sampling parameters that speculation does not support",
-            "an n-gram or suffix drafter without a match (then declare expect.method)",
+            cause(
+                "speculation switched off, or a depth schedule that reaches 0 at this batch size "
+                "(then set checks.drafting.may_pause)",
+                "drafts as soon as one request is alone",
+                "one greedy request with no other beside it",
+            ),
+            cause(
+                "requests with sampling parameters that speculation does not support",
+                "drafts for a greedy request, with others beside it too",
+                "one greedy request beside them",
+            ),
+            cause(
+                "an n-gram or suffix drafter without a match (then declare expect.method)",
+                "drafts for a text that repeats itself",
+                "one request that asks for a long text of its prompt word by word",
+            ),
         ),
         next_step=NEXT,
     )

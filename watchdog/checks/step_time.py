@@ -17,6 +17,7 @@ from watchdog.domain import series as s
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import Decode, Recent
 from watchdog.domain.again import for_ever
+from watchdog.domain.causes import cause
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -140,8 +141,16 @@ class StepTime:
                 "batch size, prompts beside the decode and context length: compared at a like load",
             ),
             suspects=(
-                "a GPU link that trained down, or clocks held back by heat or a power limit",
-                "another process on the GPU or on the host's cores",
+                cause(
+                    "a GPU link that trained down, or clocks held back by heat or a power limit",
+                    "slow steps at any load, with a link or a clock below its usual figure",
+                    "`watchdog links`, and the clocks under load",
+                ),
+                cause(
+                    "another process on the GPU or on the host's cores",
+                    "that steps are fast again when it has ended",
+                    "the processes on the GPUs (`rocm-smi` or `nvidia-smi`) and on the cores",
+                ),
             ),
             next_step="look at the GPUs' links with `watchdog links`, then at their clocks: "
             "`rocm-smi` or `nvidia-smi -q -d CLOCK,PERFORMANCE`",

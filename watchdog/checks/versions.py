@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from watchdog.domain.causes import cause
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, target_of
 from watchdog.domain.sample import Facts
@@ -144,8 +145,16 @@ def _argue(window: Window, pairs: Sequence[Pair], *, bad: bool) -> Argument:
             *(_right(pair) for pair in right[:MOST_TOLD]),
         ),
         suspects=(
-            "a claim that an older image or launch left behind",
-            "another image, or another environment, than the one that was meant",
+            cause(
+                "a claim that an older image or launch left behind",
+                f"that the last deployment names {_report(first)}",
+                "the version that the last deployment names",
+            ),
+            cause(
+                "another image, or another environment, than the one that was meant",
+                f"that the last deployment names {one_line(first.claim.version, MOST_TEXT)}",
+                "the digest of the image that runs, against that of the last deployment",
+            ),
         ),
         next_step=f"correct the claim ({first.claim.by}) if {_report(first)} is what you mean to "
         f"run; else deploy the image that was meant",

@@ -6,16 +6,42 @@ from dataclasses import dataclass
 
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import Decode
+from watchdog.domain.causes import (
+    AFTER_COLD,
+    COLD_HEALS,
+    COLD_START,
+    OLD_CACHE,
+    PAIR_HEALS,
+    PLAIN_RESTART,
+    RESTART_HEALS,
+    cause,
+)
 from watchdog.domain.finding import Argument
 from watchdog.domain.history import Window, engine_of
 
 SUSPECTS = (
-    "a compile cache of an older launch: the drafter replays graphs that were compiled for "
-    "another configuration (the first suspect if image, model, drafter or flags changed lately)",
-    "drafter weights that do not fit: another checkpoint, or weights that were not loaded or "
-    "not shared with the target model",
-    "draft state corrupted at run time: prefix cache or KV transfer (a restart alone heals it)",
-    "a wrong speculative method or wrong layers wired to the drafter",
+    cause(
+        f"{OLD_CACHE}: the drafter replays graphs that were compiled for another configuration "
+        f"(the first suspect if image, model, drafter or flags changed lately)",
+        COLD_HEALS,
+        COLD_START,
+    ),
+    cause(
+        "drafter weights that do not fit: another checkpoint, or weights that were not loaded or "
+        "not shared with the target model",
+        PAIR_HEALS,
+        AFTER_COLD,
+    ),
+    cause(
+        "draft state corrupted at run time: prefix cache or KV transfer",
+        RESTART_HEALS,
+        PLAIN_RESTART,
+    ),
+    cause(
+        "a wrong speculative method or wrong layers wired to the drafter",
+        "that every start with these flags is dead, a cold one too",
+        "a start with the method and the depth that the drafter's own documentation names",
+    ),
 )
 
 SET_ASIDE = (

@@ -18,19 +18,28 @@ from watchdog.domain.baseline import (
     per_hit,
     total,
 )
+from watchdog.domain.causes import CACHE, VERSION, cause, other_traffic
 from watchdog.domain.changes_words import traffic_line, traffic_moved
 from watchdog.domain.finding import Argument
 from watchdog.domain.history import Window, engine_of
 from watchdog.domain.traffic import compared
 
-LAUNCH = (
-    "a new version, quantization or drafter checkpoint",
-    "a compile cache of an older launch",
-)
+LAUNCH = (VERSION, CACHE)
+TRAFFIC = other_traffic("other traffic than on the days before")
 DEEP = (
-    "deeper draft heads or steps that run wrongly (layers run as another kind, state of the "
-    "drafter that is not carried from step to step)",
+    cause(
+        "deeper draft heads or steps that run wrongly (layers run as another kind, state of the "
+        "drafter that is not carried from step to step)",
+        "that position 0 is as usual and each deeper one falls, on any prompt",
+        "the positions of a fixed set of prompts, by this version and by the one before",
+    ),
     *LAUNCH,
+)
+RESTARTED = cause(
+    "what the restart changed: version, flags, quantization, drafter checkpoint, or a compile "
+    "cache of an older launch",
+    "that the launch of before the restart, started cold, has the former length",
+    "a fixed set of prompts, asked of both launches",
 )
 
 
@@ -196,7 +205,7 @@ def _bad(case: Case, summary: str, suspects: tuple[str, ...], next_step: str) ->
     line, moved = traffic_line(case.traffic), traffic_moved(case.traffic)
     ruled_out = [w.queueing(case.window.levels)]
     if moved:
-        suspects = (line, *suspects)
+        suspects = (other_traffic(line), *suspects)
     elif line:
         ruled_out.append(f"{line}: it hardly moved")
     said = f"{case.who}: {summary}{_now(case)}{_age(case)}"
@@ -246,7 +255,7 @@ def _silent(case: Case) -> Argument:
         f"{_share(case, case.told)} of the usual {w.length(case.usual)} ({_days(case)}); "
         f"{_when(case)}; a change of traffic looks the same: fixed prompts, or other engines of "
         f"the same traffic, would tell",
-        ("other traffic than on the days before", *LAUNCH),
+        (TRAFFIC, *LAUNCH),
         f"compare this launch with the one before it fell (image, flags, drafter, compile cache); "
         f"{_accept(case)}",
     )
@@ -259,8 +268,7 @@ def _restart(case: Case) -> Argument:
         f"{w.length(case.told.acceptance_length)} in its first "
         f"{w.span(case.raised_at - case.fell[0])}, {_share(case, case.told)} of the "
         f"{_held_against(case)}",
-        ("what the restart changed: version, flags, quantization, drafter checkpoint, or a compile "
-         "cache of an older launch", "other traffic than on the days before"),
+        (RESTARTED, TRAFFIC),
         f"compare this launch with the one before the restart (image, flags, drafter, compile "
         f"cache); {_accept(case)}",
     )  # fmt: skip

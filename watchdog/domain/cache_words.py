@@ -8,6 +8,7 @@ from typing import Any, Final
 from watchdog.domain import cache_commands as commands
 from watchdog.domain import coldness as c
 from watchdog.domain.cache_state import State
+from watchdog.domain.causes import COLD_HEALS, COLD_START, cause
 from watchdog.domain.finding import Argument
 from watchdog.domain.ledger import SAFE, SEEN, STALE, UNKNOWN, Fill, Place, compared, inode_of
 from watchdog.domain.ledger_verdict import Judged
@@ -173,14 +174,22 @@ def _ruled_out(now: Start) -> Iterable[str]:
 
 def _suspects(state: State, worst: Judged) -> Iterable[str]:
     if any(one.chosen for one in state.judged):
-        yield "an explicit cache_dir, which bypasses vLLM's key: any launch loads what lies there"
+        yield cause(
+            "an explicit cache_dir, which bypasses vLLM's key: any launch loads what lies there",
+            "that the same launch compiles where no cache_dir is given",
+            "one start without `cache_dir`, and its `Compiling a graph` lines",
+        )
     if worst.kind in ("triton", "aiter", "inductor"):
-        yield f"a {worst.kind} cache outside vLLM's own directory, shared by every launch"
+        shared = f"a {worst.kind} cache outside vLLM's own directory, shared by every launch"
+        yield cause(shared, COLD_HEALS, COLD_START)
     else:
-        yield "a changed launch whose cache directory kept its name: vLLM's key misses the change"
-    yield (
+        kept = "a changed launch whose cache directory kept its name: vLLM's key misses the change"
+        yield cause(kept, COLD_HEALS, COLD_START)
+    yield cause(
         "this launch itself, if it compiled here before the watch began: then its files are its "
-        "own, and a set-aside costs one compilation"
+        "own, and a set-aside costs one compilation",
+        "the same speed and acceptance after a cold start",
+        "the acceptance length and the step time after a cold start",
     )
 
 
@@ -279,10 +288,22 @@ def ineffective(target: str, state: State, owed: Owed | None) -> Argument:
             "an earlier start that compiled: none was cold since the set-aside",
         ),
         suspects=(
-            "another cache is in use: TRITON_CACHE_DIR, AITER_JIT_DIR, an explicit cache_dir, or "
-            "one that is baked into the image",
-            "another directory was set aside than the one that the server uses",
-            "the directory was put back, or filled from a copy, before the start",
+            cause(
+                "another cache is in use: TRITON_CACHE_DIR, AITER_JIT_DIR, an explicit cache_dir, "
+                "or one that is baked into the image",
+                "a place of this launch, not set aside, with files older than the start",
+                f"`{commands.show(target)}`",
+            ),
+            cause(
+                "another directory was set aside than the one that the server uses",
+                "that the server's own directory is another one, with older files",
+                f"the directory that `{commands.show(target)}` reads from the process",
+            ),
+            cause(
+                "the directory was put back, or filled from a copy, before the start",
+                "files there from before the start",
+                "the time of the oldest file there against that of the start",
+            ),
         ),
         next_step=f"run `{commands.show(target)}`: it lists every cache of this "
         f"launch; set aside the one with old files",

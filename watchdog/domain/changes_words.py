@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from watchdog.domain import wording as w
+from watchdog.domain.causes import cause
 from watchdog.domain.changes import DEPTH, GAP, LINK, RESTART, Changes, Event
 
 WORDS: Final[Mapping[str, str]] = {
@@ -119,12 +120,23 @@ def told(changes: Changes, onset: Sequence[float], engine: str, now: float) -> T
     implied = AT_A_RESTART if RESTART in same else frozenset[str]()
     if not same and not changed:
         line = f"a change that was not seen: it began {when}, and this {_begun(changes, now)}"
-        return Told(unseen=("; ".join((line, *_gaps(near, now))),))
+        unseen = cause(
+            "; ".join((line, *_gaps(near, now))),
+            "a start, a deployment or an update of the host at that time",
+            "the host's own logs of that time",
+        )
+        return Told(unseen=(unseen,))
     limits = [*_unread(changes, watched.keys() | implied, now), *_gaps(near, now)]
     suspects: tuple[str, ...] = ()
     if changed:
         named = "; ".join(f"{event.text} {_ago(event, now)}" for event in changed)
-        suspects = (f"changed near its onset ({when}): {named}",)
+        suspects = (
+            cause(
+                f"changed near its onset ({when}): {named}",
+                "that it is gone once that is undone",
+                "undoing one of these, and nothing else",
+            ),
+        )
     else:
         limits += _before(events, earliest, now)
     if not same:

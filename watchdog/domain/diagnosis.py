@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from watchdog.domain.causes import cause, other_traffic
 from watchdog.domain.changes import LINKS, UNWATCHED, Changes, key_of
 from watchdog.domain.changes_words import told, traffic_line, traffic_moved
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
@@ -21,8 +22,8 @@ from watchdog.domain.link_errors import spelled
 from watchdog.domain.profile import ANY_ROUTING, PREFIX_AWARE
 from watchdog.domain.proven import NOTHING_PROVEN, Proven
 from watchdog.domain.series import PROCESS_START
-from watchdog.domain.suspect import Around, Case
-from watchdog.domain.suspects import ranked
+from watchdog.domain.suspect import SLOW, Around, Case
+from watchdog.domain.suspects import STANDS, ranked
 
 BEHIND: Final[Mapping[str, tuple[str, ...]]] = {
     "SpecDecodeDegraded": ("SpecDecodeCollapsed", "SpecDecodeNotDrafting"),
@@ -101,7 +102,7 @@ def _stamped(finding: Finding, links: Sequence[Finding]) -> Finding:
         if told:
             summary = f"{summary}; {stamp}"
         if _is_bad(finding) and told:
-            stands = tuple(f"{f.alertname} stands too: {f.argument.summary}" for f in told)
+            stands = tuple(_stands(finding, f) for f in told)
             suspects = stands + suspects
         elif _is_bad(finding) and _as_declared(links):
             ruled_out = (*ruled_out, f"GPU links: {stamp}")
@@ -187,13 +188,34 @@ def _dated(said: Argument, case: Case) -> Argument:
     suspects, ruled_out = list(known.suspects), list(known.ruled_out)
     traffic = {} if finding.check in OWN_TRAFFIC else _traffic(finding, case.near)
     line = traffic_line(traffic)
-    if line:
-        (suspects if traffic_moved(traffic) else ruled_out).append(line)
+    if line and traffic_moved(traffic):
+        suspects.append(other_traffic(line))
+    elif line:
+        ruled_out.append(line)
     evidence = dict(said.evidence)
     if known.changed:
         evidence["changed"] = [event._asdict() for event in known.changed]
     said = replace(said, evidence=evidence, ruled_out=(*said.ruled_out, *ruled_out))
     return ranked(said, case, tuple(suspects), known.unseen)
+
+
+def _stands(finding: Finding, other: Finding) -> str:
+    """Name a neighbour's alert as a cause: what it would explain of a finding, and what not."""
+    return cause(f"{other.alertname}{STANDS}{other.argument.summary}", *_explains(finding, other))
+
+
+def _explains(finding: Finding, other: Finding) -> tuple[str, str]:
+    """Return what another alert predicts of a finding's figure, and what decides."""
+    if other.alertname == "ServingRestarting":
+        return "that it begins or ends with a start", "the times of the starts against its onset"
+    if other.alertname == SLOW:
+        return "one cause of both", "whether both heal at the same start or change"
+    if finding.alertname == SLOW:
+        return "the usual step time once that is mended", "the step time after it is mended"
+    return (  # a link carries tensors as they are: it makes no draft worse
+        "slower steps, and drafts accepted as before",
+        "the acceptance length after it is mended",
+    )
 
 
 def _traffic(finding: Finding, near: Sequence[Finding]) -> Mapping[str, Sequence[float]]:
@@ -247,7 +269,7 @@ def _suspects(finding: Finding, near: Sequence[Finding]) -> tuple[str, ...]:
     if finding.alertname == "ServingRestarting":
         return ()
     return tuple(
-        f"{other.alertname} stands too: {other.argument.summary}"
+        _stands(finding, other)
         for other in near
         if _is_bad(other)
         and other.alertname in ("ServingStepsSlow", "ServingRestarting")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watchdog.domain import wording as w
+from watchdog.domain.causes import RESTART_HEALS, cause
 from watchdog.domain.changes_words import traffic_line, traffic_moved
 from watchdog.domain.finding import Argument
 from watchdog.domain.history import Window, engine_of
@@ -13,9 +14,21 @@ from watchdog.domain.siblings import Bar, Look
 from watchdog.domain.traffic import compared
 
 SUSPECTS = (
-    "a GPU or a GPU link of this engine alone",
-    "its own compile cache or captured graphs: each engine loads or makes its own",
-    "draft weights that this engine alone loaded wrongly, or not at all",
+    cause(
+        "a GPU or a GPU link of this engine alone",
+        "that the engine on these GPUs stays low, whatever is restarted",
+        "the links and errors of its GPUs against the others' (`watchdog links`)",
+    ),
+    cause(
+        "its own compile cache or captured graphs: each engine loads or makes its own",
+        "that a start which compiles anew heals it",
+        "a restart of this engine alone with its cache moved aside",
+    ),
+    cause(
+        "draft weights that this engine alone loaded wrongly, or not at all",
+        RESTART_HEALS,
+        "a plain restart of this engine alone",
+    ),
 )
 AGAINST = "traffic of the others -> of this engine, in the same hours"
 OTHER_REQUESTS = "requests of another kind than the others have"
@@ -121,7 +134,7 @@ class Case:
                 w.queueing(self.window.levels),
                 "padded first steps: not in these counts",
             ),
-            suspects=(*([f"{OTHER_REQUESTS}: {line}"] if moved else []), *SUSPECTS),
+            suspects=(*([_other_kind(line)] if moved else []), *SUSPECTS),
             next_step="restart this engine alone; if it is low again, compare its GPUs with the "
             "others': `watchdog links`",
         )
@@ -134,6 +147,14 @@ class Case:
         """
         kind = {name: pair for name, pair in traffic_of(look).items() if name != "running"}
         return self.window.profile.routing == PREFIX_AWARE or traffic_moved(kind)
+
+
+def _other_kind(line: str) -> str:
+    return cause(
+        f"{OTHER_REQUESTS}: {line}",
+        "that this engine drafts the others' requests as well as they do",
+        "the same request, sent to each engine",
+    )
 
 
 def evidence(look: Look, onset: tuple[float, float] | None) -> dict[str, object]:

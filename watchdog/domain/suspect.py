@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
+from watchdog.domain.causes import cause
 from watchdog.domain.changes import GAP, RESTART, UNWATCHED, Changes, Event, key_of
 from watchdog.domain.changes_words import NEAR
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
@@ -56,7 +57,7 @@ class Suspect(NamedTuple):
     def line(self) -> str:
         """The whole of it, in one sentence."""
         said = f"{self.name}: {self.proof}" if self.proof else self.name
-        return f"{said}; predicts {self.predicts}; decided by {self.decides}"
+        return cause(said, self.predicts, self.decides)
 
 
 class Ruled(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Final
 
 from watchdog.domain.acceptance_words import SET_ASIDE
 from watchdog.domain.cache_sight import set_aside
+from watchdog.domain.causes import NEW_VERSION, OLD_CACHE
 from watchdog.domain.finding import Argument
 from watchdog.domain.suspect import PROVED, SPOKEN_FOR, Case, Judged, Ruled, Suspect
 from watchdog.domain.suspects_cache import STALE, cache, undecided
@@ -25,7 +26,7 @@ from watchdog.domain.suspects_drafter import (
     synthetic,
     too_deep,
 )
-from watchdog.domain.suspects_launch import LOST, NEW, another_launch, speculation_lost
+from watchdog.domain.suspects_launch import LOST, another_launch, speculation_lost
 from watchdog.domain.suspects_steps import fast_path
 from watchdog.domain.suspects_traffic import long_contexts, prefix_hits
 
@@ -57,11 +58,11 @@ STANDS: Final = " stands too: "
 """What the neighbours' alerts have in their lines."""
 
 _KNOWN_AS: Final[Mapping[str, str]] = {
-    "a compile cache of an older launch": "cache",
+    OLD_CACHE: "cache",
     "a drafter that runs with other settings than the launch says": "cache",
     "drafter weights that do not fit": "pair",
     "draft state corrupted at run time": "state",
-    NEW: "launch",
+    NEW_VERSION: "launch",
     LOST: "speculation",
 }
 """How the checks' own lines begin, and the cause that each is."""

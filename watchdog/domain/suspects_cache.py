@@ -7,6 +7,7 @@ from typing import Final
 from watchdog.domain import wording as w
 from watchdog.domain.cache_commands import confirm
 from watchdog.domain.cache_sight import places_in
+from watchdog.domain.causes import COLD_HEALS, COLD_START, OLD_CACHE
 from watchdog.domain.changes import RESTART, Event
 from watchdog.domain.finding import Finding
 from watchdog.domain.suspect import (
@@ -22,7 +23,7 @@ from watchdog.domain.suspect import (
 )
 
 ABOUT: Final = "cache"
-NAME: Final = "a compile cache of an older launch"
+NAME: Final = OLD_CACHE
 STALE, INEFFECTIVE = "CompileCacheStale", "CompileCacheInvalidationIneffective"
 
 MOST_NAMED: Final = 8
@@ -107,11 +108,11 @@ def _suspect(rank: int, proof: str, case: Case) -> Suspect:
     proof = "; ".join(part for part in (proof, _other_depth(case)) if part)
     known = places_in(case.around.facts)
     proves = f"a cold start of the same launch (`{confirm(case.target)}`)"
-    start = proves if known else "a start of the same launch with its cache moved aside"
+    start = proves if known else COLD_START
     figure = "step time" if case.finding.alertname == SLOW else "acceptance length"
     return Suspect(
         ABOUT, rank, NAME, proof or "nothing is known for or against it",
-        "that a start which compiles anew heals it and a plain restart does not",
+        COLD_HEALS,
         f"{start}, then the {figure}",
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from watchdog.domain import series as s
 from watchdog.domain import wording as w
+from watchdog.domain.causes import AFTER_COLD, PAIR_HEALS, PLAIN_RESTART, RESTART_HEALS
 from watchdog.domain.proven import Match
 from watchdog.domain.suspect import (
     COLLAPSED,
@@ -38,8 +39,7 @@ def mispaired(case: Case) -> Judged:
     if match is not None and match.same:
         return Ruled(PAIR, f"{name}: {_before(case, match)}")
     changed = match.compared.changed if match is not None else ()
-    predicts = "that a cold start heals nothing, and the former model and drafter do"
-    decides = "the acceptance length after a start that compiled anew"
+    predicts, decides = PAIR_HEALS, AFTER_COLD
     if match is not None and changed:
         names = [
             x.name if x.was == x.now else f"{x.name} {x.was or '(absent)'} -> {x.now or '(absent)'}"
@@ -87,8 +87,7 @@ def corrupted(case: Case) -> Judged:
             f"{w.count(case.level(s.DRAFTS))} drafts since the one "
             f"{case.ago(case.restarts_since[-1].at)}",
         )
-    predicts = "that a restart alone heals it, with the cache kept"
-    decides = "a plain restart before anything else is changed"
+    predicts, decides = RESTART_HEALS, PLAIN_RESTART
     if case.began_without_a_start:
         ran = "" if case.ran_for is None else f", {w.span(case.ran_for)} after the start"
         return Suspect(

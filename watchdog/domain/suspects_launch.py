@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from watchdog.domain.causes import NEW_VERSION
 from watchdog.domain.suspect import LIKELY, Case, Judged, Ruled, Suspect
 
 ABOUT: Final = "speculation"
 LOST: Final = "the launch lost its --speculative-config"
-NEW: Final = "a new version, quantization or drafter checkpoint"
 OPTION: Final = "speculative-config"
 
 
@@ -36,4 +36,4 @@ def another_launch(case: Case) -> Judged:
     """Judge by the restarts: a process that ran on has the version and the weights it had."""
     if not case.began_without_a_start:
         return None
-    return Ruled("launch", f"{NEW}: it began without a restart", spare=True)
+    return Ruled("launch", f"{NEW_VERSION}: it began without a restart", spare=True)
