@@ -193,7 +193,7 @@ def faults(part: float = 1.0) -> Iterator[SpliceUnit | HistoryUnit]:
             own = case._replace(limit=LIMITS[profile])
             step = {"idle": 20, "medium": 20, "busy": 15}[profile]
             yield from _split(name, NORMAL[profile], own, max(1, round(number * part)), step)
-    histories = {"idle": range(5001, 5004), "medium": range(5101, 5102)}
+    histories = {"idle": range(5011, 5017), "medium": range(5101, 5102)}
     for profile, seeds in histories.items():
         for seed in seeds[:1] if part < 1 else seeds:
             times = 12 if part == 1 else 1

@@ -63,10 +63,10 @@ class BaselineCheck:
     silent_72h: float = 0.76
     silent_24h: float = 0.66
     restart: float = 0.86
-    restart_adjusted: float = 0.87
+    restart_adjusted: float = 0.88
     shape: float = 0.12
     spreads: float = 5.0
-    most_restarts: float = 6.0
+    most_restarts: float = 8.0
     min_days: float = 7.0
     min_requests: float = 60.0
     least_learned: float = 1.15
