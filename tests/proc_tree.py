@@ -36,15 +36,17 @@ class Proc:
         state: str = "S",
         threads: int = 1,
         flags: int = 0x400000,
+        ticks: int = 100,
         opens: Sequence[tuple[str, str]] = (),
     ) -> Path:
         """
         Let a process run; `command` is split at blanks where it is no list of words.
 
-        `opens`: name and fdinfo of each open file, from descriptor 0.
+        `ticks`: when it began, in hundredths of a second after the boot. `opens`: name and fdinfo
+        of each open file, from descriptor 0.
         """
         place = self.root / str(pid)
-        rest = f"{state} {parent} 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 {threads} 0 100 0"
+        rest = f"{state} {parent} 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 {threads} 0 {ticks} 0"
         write(place / "stat", f"{pid} (a ) b) {rest}\n")
         words = command.split() if isinstance(command, str) else command
         write(place / "cmdline", "".join(f"{word}\0" for word in words))

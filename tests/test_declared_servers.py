@@ -196,6 +196,27 @@ def test_a_process_and_its_descendants_are_the_server(proc: Proc, tmp_path: Path
     assert found(proc, pid_file=pid_file(tmp_path, "400\n")) == {400, 500, 501, 502}
 
 
+def test_of_two_servers_below_it_the_one_with_the_port_is_meant(proc: Proc, tmp_path: Path) -> None:
+    proc.add(400, "supervisord")
+    served(proc, parent=400)
+    served(proc, 600, 8001, parent=400)
+    file = pid_file(tmp_path, "400")
+    assert found(proc, 8001, pid_file=file) == {600, 601, 602}
+    assert "2 vLLM servers run in it, none of them with port 8002" in unclear(
+        proc, 8002, pid_file=file
+    )
+
+
+@pytest.mark.parametrize("command", ["docker run -p 8000:8000 vllm", "docker-compose up"])
+def test_a_client_of_a_container_engine_is_no_server(
+    proc: Proc, tmp_path: Path, command: str
+) -> None:
+    proc.add(400, command)
+    proc.add(401, "tee /var/log/vllm.log", parent=400)
+    said = unclear(proc, pid_file=pid_file(tmp_path, "400"))
+    assert "what runs in it only starts or serves others" in said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -60,7 +60,9 @@ def declared_pids(
         return _server_of(_of_container(declared.container, search, sockets, said), search, said)
     if declared.pid_file is None:
         raise Unclear("nothing is declared")
-    return p.family([_of_file(declared.pid_file, search)], search.seen)
+    said = f"launch.pid_file {declared.pid_file}"
+    own = p.family([_of_file(declared.pid_file, search, said)], search.seen)
+    return _server_of(own, search, said)
 
 
 def started_at(pids: Collection[int], search: Search) -> float | None:
@@ -119,9 +121,8 @@ def _in_container(identity: str, search: Search) -> set[int]:
     return {pid for pid, group in _groups(search).items() if pattern.search(group)}
 
 
-def _of_file(path: Path, search: Search) -> int:
+def _of_file(path: Path, search: Search, said: str) -> int:
     """Return the process that a pid file names, unless the file is older than the process."""
-    said = f"launch.pid_file {path}"
     try:
         with opened(path) as (_, known):
             written = known.st_mtime

@@ -4,11 +4,13 @@ Which processes are the server behind a port of this host.
 Who listens there, where that may be seen; else whose vLLM command line names a port that is open
 in its own network. What a proxy hands on is found by what Docker's proxy says of it, and is not
 guessed otherwise. Where nothing of this tells, it is the one vLLM server that holds a GPU, of those
-that are up in a network of their own. More than one answer is none.
+that are up in a network of their own. What is in a network of its own may be published on another
+port: it must have begun when the page says that its process did. More than one answer is none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +27,22 @@ MARKS: Final = ("vllm serve", "vllm.entrypoints", "vllm/entrypoints")
 LAUNCHERS: Final = frozenset(
     {
         *("sh", "bash", "dash", "zsh", "docker", "podman", "nerdctl", "ssh", "tmux", "screen"),
-        *("sudo", "doas", "su", "runuser", "timeout"),
+        *("sudo", "doas", "su", "runuser", "timeout", "tee", "logger", "systemd-cat", "kubectl"),
+        *("docker-compose", "podman-compose", "crictl"),
     }
 )
 """Programs whose command line may quote that of a server."""
+
+READERS: Final = frozenset(
+    {
+        *("vi", "vim", "nvim", "view", "nano", "emacs", "less", "more", "tail", "cat", "man"),
+        *("grep", "rg", "watch", "pgrep", "pkill", "journalctl", "git", "diff"),
+    }
+)
+"""Programs whose command line may name a file of vLLM's, or search for one; they start nothing."""
+
+AS_BEGUN: Final = 2.0
+"""Seconds by which a process may have begun beside what its page says: each rounds for itself."""
 
 PROXIES: Final = frozenset(
     {
@@ -39,9 +53,14 @@ PROXIES: Final = frozenset(
 """Programs that listen for others."""
 
 _OWN_GROUP: Final = re.compile(
-    r"/(?!user@)[^/]*(?:\.service|[0-9a-f]{64}(?:\.scope)?)(?=/container$|$)"
+    r"/(?!(?:user|sshd?|crond?|atd|slurmd|slurmstepd|jupyterhub|supervisord?)[@.])[^/]*"
+    r"(?:\.service|[0-9a-f]{64}(?:\.scope)?)(?=/container$|$)"
 )
-"""The control group of a service or container: what runs in it belongs together."""
+"""
+The control group of a service or container: what runs in it belongs together.
+
+Not so in those of services that start whatever their users ask for.
+"""
 
 
 class Unclear(Exception):
@@ -55,18 +74,24 @@ def port_of(argv: Sequence[str]) -> int:
 
 
 def option(argv: Sequence[str], name: str) -> str:
-    """Return the value of the first `--name value` or `--name=value`; empty where there is none."""
+    """Return the value of the last `--name value` or `--name=value`; empty where there is none."""
+    value = ""
     for i, word in enumerate(argv):
         if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name and i + 1 < len(argv):
-            return argv[i + 1]
-    return ""
+            value = word.partition("=")[2]
+        elif word == name and i + 1 < len(argv):
+            value = argv[i + 1]
+    return value
 
 
 def is_server(argv: Sequence[str]) -> bool:
     """Whether a command line starts vLLM's server, and does not only quote that."""
-    return any(mark in " ".join(argv) for mark in MARKS) and program(argv) not in LAUNCHERS
+    return names_server(argv) and program(argv) not in LAUNCHERS
+
+
+def names_server(argv: Sequence[str]) -> bool:
+    """Whether a command line starts vLLM's server, or starts what starts it."""
+    return any(mark in " ".join(argv) for mark in MARKS) and program(argv) not in READERS
 
 
 def program(argv: Sequence[str]) -> str:
@@ -80,13 +105,15 @@ class Search:
     One search for the server behind `port`; `deadline` in monotonic seconds.
 
     `holds` says whether processes hold a GPU, and raises Unclear where that is not known; None on
-    a host without GPUs.
+    a host without GPUs. `page_began` is when the process of the target's page began, by that page,
+    in Unix seconds.
     """
 
     port: int
     proc: Path
     deadline: float
     holds: Callable[[set[int]], bool] | None = None
+    page_began: float | None = None
 
     def find(self) -> set[int]:
         """Return the server's processes. Raises Unclear."""
@@ -94,7 +121,13 @@ class Search:
         if not real:
             behind = self._behind_proxy()
             inner = behind or self.port
-            real = self._named(inner, shared=bool(self.sockets) and behind is None)
+            shared = bool(self.sockets) and behind is None
+            real = self._named(inner, shared=shared)
+            if not shared and real and not (real := self._of_page(real)):
+                raise Unclear(
+                    f"a vLLM server names port {inner} and did not begin when the page says that "
+                    f"its process did: it is published on another port"
+                )
         roots = {self._top(pid, inner) for pid in real}
         roots = {pid for pid in roots if not roots & self._parents(pid)}
         if not roots:
@@ -196,10 +229,27 @@ class Search:
         if len(holding) > 1:
             raise Unclear(f"{nobody}, and {len(holding)} vLLM servers that may be it hold GPUs")
         own = wholes[holding[0]]
+        seen = f"{nobody}; the vLLM server {holding[0]} holds a GPU"
         if not any(self._listens(pid, pid) for pid in own & self.servers):
-            why = f"the vLLM server {holding[0]} holds a GPU and was not seen to listen"
-            raise Unclear(f"{nobody}; {why}")
+            raise Unclear(f"{seen} and was not seen to listen")
+        if not self._of_page({holding[0]}):
+            raise Unclear(f"{seen} and did not begin when the page says that its process did")
         return own
+
+    def _of_page(self, servers: set[int]) -> set[int]:
+        """Return those of which a process began when the page's did; all where it does not say."""
+        began = self.page_began
+        if began is None:
+            return servers
+        return {
+            server for server in servers
+            if any(self._began_at(pid, began) for pid in p.family([server], self.seen))
+        }  # fmt: skip
+
+    def _began_at(self, pid: int, at: float) -> bool:
+        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
+            return abs(p.started(self.proc, pid) - at) <= AS_BEGUN
+        return False
 
     def _unpublished(self) -> dict[int, set[int]]:
         """Return the processes of each vLLM server that is not known to have another port here."""

@@ -20,7 +20,7 @@ import pytest
 from tests.proc_tree import Proc, card, kfd, processors, write
 from watchdog.domain.fingerprint import fingerprint_of
 from watchdog.probes.launch import EVERY, Launch, is_here, listening, processes, socket_of, youngest
-from watchdog.servers import Search, Unclear, port_of
+from watchdog.servers import Search, Unclear, is_server, port_of
 from watchdog.tree import Tree
 
 SERVE = ["/venv/bin/python", "/venv/bin/vllm", "serve", "m"]
@@ -57,12 +57,26 @@ def test_other_processes_do_not_count() -> None:
     assert youngest([(["/usr/bin/python", "train.py", "--port", "8000"], 5.0)], 8000) is None
 
 
+@pytest.mark.parametrize("program", ["vim", "/usr/bin/less", "grep"])
+def test_who_reads_a_file_of_vllms_starts_no_server(program: str) -> None:
+    argv = [program, "/venv/lib/vllm/entrypoints/openai/api_server.py"]
+    assert youngest([(argv, 5.0)], 8000) is None
+    assert not is_server(argv)
+
+
+def test_who_starts_a_container_with_a_server_may_be_starting_it() -> None:
+    argv = ["docker", "run", "vllm/vllm-openai", "vllm", "serve", "m"]
+    assert youngest([(argv, 5.0)], 8000) == 5.0
+    assert not is_server(argv)
+
+
 @pytest.mark.parametrize(
     ("argv", "port"),
     [
         (["vllm", "serve", "m"], 8000),
         (["vllm", "serve", "m", "--port", "81"], 81),
         (["vllm", "serve", "m", "--port=82"], 82),
+        (["vllm", "serve", "m", "--port=82", "--port", "83"], 83),  # as argparse has it
         (["vllm", "serve", "m", "--port"], 8000),
         (["vllm", "serve", "m", "--port", "x"], 8000),
     ],
@@ -243,6 +257,46 @@ def test_dockers_proxy_of_the_same_port_is_not_the_server(proc: Proc) -> None:
     assert found(proc) == {500, 501, 502, 503}
 
 
+def of_page(proc: Proc, began: float | None, port: int = 8000) -> set[int]:
+    """The server that is found where the page says when its process began, after the boot."""
+    write(proc.root / "stat", "cpu 1 2 3\nbtime 1700000000\n")
+    page = None if began is None else 1_700_000_000.0 + began
+    return Search(port, proc.root, LATER, page_began=page).find()
+
+
+@pytest.mark.parametrize("began", [48.0, 52.0, None])
+def test_a_server_in_a_network_of_its_own_is_the_one_that_began_as_its_page_says(
+    proc: Proc, began: float | None
+) -> None:
+    served(proc, group=CONTAINER, ticks=5000)
+    proc.listen(8000, 77, 500)
+    assert of_page(proc, began) == {500, 501, 502, 503}
+
+
+@pytest.mark.parametrize("began", [47.9, 52.1])
+def test_one_that_began_at_another_time_is_published_on_another_port(
+    proc: Proc, began: float
+) -> None:
+    served(proc, group=CONTAINER, ticks=5000)
+    proc.listen(8000, 77, 500)
+    with pytest.raises(Unclear, match="names port 8000 and did not begin when the page says"):
+        of_page(proc, began)
+
+
+def test_of_two_with_one_port_inside_it_is_the_one_that_began_as_the_page_says(proc: Proc) -> None:
+    for pid, ticks in ((500, 5000), (600, 9000)):
+        served(proc, pid, group=f"/system.slice/docker-{pid:064x}.scope", ticks=ticks)
+        proc.listen(8000, 77 + pid, pid)
+    assert of_page(proc, 90.0) == {600, 601, 602, 603}
+
+
+def test_who_is_seen_to_listen_needs_no_time_to_agree(proc: Proc) -> None:
+    """The clock may have been set since: then the page's time is that of before."""
+    served(proc, opens=[("socket:[42]", "")], ticks=5000)
+    proc.listen(8000, 42)
+    assert of_page(proc, 4000.0) == {500, 501, 502, 503}
+
+
 def test_a_proxy_that_does_not_say_for_whom_leads_nowhere(proc: Proc) -> None:
     served(proc)
     proc.listen(8000, 43, 500)
@@ -268,6 +322,10 @@ def test_two_servers_behind_one_port_are_none(proc: Proc) -> None:
         ("/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", True),
         ("/user.slice/user-1000.slice/session-3.scope", False),
         ("/user.slice/user-1000.slice/user@1000.service", False),
+        ("/system.slice/ssh.service", False),
+        ("/system.slice/cron.service", False),
+        ("/system.slice/sshd@3-10.0.0.1:22.service", False),
+        ("/system.slice/sshfs-models.service", True),
         ("/", False),
     ],
 )

@@ -71,6 +71,26 @@ def test_the_only_server_that_holds_a_gpu_is_the_one(proc: Proc, sys: Path) -> N
     assert "launch_unknown" not in facts
 
 
+@pytest.mark.parametrize(("began", "its_own"), [(1.0, True), (500.0, False)])
+def test_and_only_if_it_began_when_the_page_says(
+    proc: Proc, sys: Path, began: float, its_own: bool
+) -> None:
+    """Else the server of the page holds none that is seen, and this is another one."""
+    (proc.root / "stat").write_text("btime 1700000000\n")
+    served(proc, 500)
+    books(sys, {501: 4001})
+    start = {"answered": True, "process_start": 1_700_000_000.0 + began}
+    probe = Launch("qwen", f"http://127.0.0.1:{TARGET}", Tree(sys), proc.root)
+    facts = probe.read(start, time.monotonic() + 1000.0).facts
+    if its_own:
+        assert facts["pids"] == [500, 501]
+    else:
+        assert facts["launch_unknown"] == (
+            f"{NOBODY}; the vLLM server 500 holds a GPU and did not begin when the page says that "
+            f"its process did"
+        )
+
+
 def test_the_open_file_of_an_nvidia_gpu_tells_it_too(proc: Proc, tmp_path: Path) -> None:
     card(tmp_path / "sys", ONE, vendor="0x10de")
     proc.nvidia(ONE)

@@ -27,14 +27,14 @@ from watchdog.container_images import SOCKETS, with_image
 from watchdog.declared_servers import NOTHING, Declared, declared_pids
 from watchdog.declared_servers import started_at as began
 from watchdog.domain.fingerprint import fingerprint_of
-from watchdog.domain.sample import Facts, Reading
+from watchdog.domain.sample import Facts, Reading, number
 from watchdog.domain.version_claims import as_rows, claims_of
 from watchdog.holders import held_by
 from watchdog.launches import launch_of
 from watchdog.pci import Gpu, numa_of, of_device
 from watchdog.pci import gpus as listed
 from watchdog.processes import hidden
-from watchdog.servers import DEFAULT_PORT, MARKS, Search, Unclear, port_of
+from watchdog.servers import DEFAULT_PORT, Search, Unclear, names_server, port_of
 from watchdog.tree import Tree, errno_name
 
 EVERY: Final = 300.0
@@ -123,7 +123,7 @@ class Launch:
         if now >= deadline:
             return {}
         about = {"gpus_asked": now, "gpus_start": known.get("process_start")}
-        pids, unclear = self._server(deadline)
+        pids, unclear = self._server(deadline, number(known.get("process_start")))
         facts = {**about, **self._gpus(pids, unclear, deadline)}
         if pids is None:
             return {**facts, "launch_unknown": unclear}
@@ -135,14 +135,14 @@ class Launch:
         found = fingerprint_of(launch, self.more, self.less)
         return {**facts, **own, "launch_fingerprint": found.as_dict()}
 
-    def _server(self, deadline: float) -> tuple[set[int] | None, str]:
+    def _server(self, deadline: float, began: float | None) -> tuple[set[int] | None, str]:
         """Return the server's processes, or None and why they are not known."""
         unseen = hidden(self.proc)
         if unseen:  # workers may be missing: half of a server would look like a smaller one
             return None, unseen
         parts = urlsplit(self.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        search = Search(port, self.proc, deadline, self._holds(deadline))
+        search = Search(port, self.proc, deadline, self._holds(deadline), began)
         try:
             if self.declared.given:
                 return declared_pids(self.declared, search, self.sockets), ""
@@ -275,7 +275,7 @@ def youngest(
     seen: Iterable[tuple[list[str], float]], port: int, taken: frozenset[int] = frozenset()
 ) -> float | None:
     """Return the start of the youngest server on this port, else of the youngest not yet up."""
-    servers = [(argv, at) for argv, at in seen if any(m in " ".join(argv) for m in MARKS)]
+    servers = [(argv, at) for argv, at in seen if names_server(argv)]
     on_port = [at for argv, at in servers if port_of(argv) == port]
     other = [at for argv, at in servers if port_of(argv) not in taken]
     return max(on_port or other, default=None)
