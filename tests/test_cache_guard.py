@@ -170,14 +170,67 @@ def test_a_stamp_over_what_another_launch_filled_hides_nothing(cache: Path) -> N
     assert judged(cache, launch(7)).code == STALE
 
 
+LAUNCH = {"argv": ["vllm", "serve", "org/model"], "environ": {}, "versions": {"vllm": "0.32.0"}}
+"""A model in a hub, or in a container: its files are not seen by this host before it starts."""
+
+
+@pytest.mark.parametrize(
+    ("unread", "step"),
+    [
+        ({}, "--ignore 'model *' for `stamp` and `verify` alike"),
+        ({"versions": "none"}, "--ignore 'model *' --ignore 'version *' for"),
+        ({"environ": "permission denied"}, "this host cannot tell more of the launch"),
+    ],
+)
+def test_a_launch_that_is_not_whole_is_told_what_would_decide(
+    cache: Path, unread: dict[str, str], step: str
+) -> None:
+    """A set-aside alone would make the next start pass, and refuse the one after it."""
+    found = fingerprint_of({**LAUNCH, "unread": unread})
+    filled(cache, found)
+    answer = judged(cache, found)
+    assert answer.code == UNKNOWN
+    assert step in answer.next_step
+
+
+def test_what_is_ignored_need_not_be_read(cache: Path) -> None:
+    found = fingerprint_of(LAUNCH, (), ("model *",))
+    assert found.unread == ()
+    filled(cache, found)
+    assert judged(cache, found).code == SAFE
+
+
+@pytest.mark.parametrize(("ignored", "code"), [(("version *",), SAFE), ((), UNKNOWN)])
+def test_versions_that_only_a_daemon_knew_may_be_ignored(
+    cache: Path, ignored: tuple[str, ...], code: int
+) -> None:
+    told = {**LAUNCH, "models": {"model": FILES}}
+    filled(cache, fingerprint_of({**told, "versions": {"vllm": "0.32.0", "torch": "2.11"}}))
+    found = fingerprint_of({**told, "versions": {}, "unread": {"versions": "none"}}, (), ignored)
+    assert judged(cache, found).code == code
+
+
 def test_a_stamp_over_files_of_nobody_knows_whom_says_so(cache: Path) -> None:
     assert "taken for granted" in stamped(cache, launch(), NOW)
     assert judged(cache, launch()).code == SAFE
 
 
-def test_a_parent_that_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="cannot be made: no such file"):
+def test_a_parent_that_is_missing_is_made(tmp_path: Path) -> None:
+    """`cache key` names a directory in a folder that nobody else makes."""
+    stamped(tmp_path / "none" / "cache", launch(), NOW)
+    assert judged(tmp_path / "none/cache", launch()).code == SAFE
+
+
+def test_a_parent_that_is_no_directory_is_said(tmp_path: Path) -> None:
+    (tmp_path / "none").write_text("")
+    with pytest.raises(CommandError, match="cannot be"):
         stamped(tmp_path / "none" / "cache", launch(), NOW)
+
+
+def test_a_link_that_leads_nowhere_is_not_called_safe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(CommandError, match="is a link that leads nowhere"):
+        judged(tmp_path / "link", launch())
 
 
 def test_a_draft_of_a_stamp_is_no_file_of_the_cache(tmp_path: Path) -> None:

@@ -174,7 +174,13 @@ def test_a_file_of_options_that_cannot_be_read_makes_it_partial(
 
 def test_a_command_line_without_a_model_is_partial() -> None:
     assert of(["vllm", "serve"]).partial
-    assert directory_name(["vllm", "serve"], of([])).startswith("vllm-")
+
+
+def test_words_without_a_model_have_no_directory_of_their_own() -> None:
+    """Two scripts would get the same one, whatever each of them serves."""
+    for words in (["vllm", "serve"], ["./serve.sh"], ["bash", "-c", "API_KEY=x vllm serve m"]):
+        with pytest.raises(CommandError, match="these words name no model"):
+            directory_name(words, of(words))
 
 
 def test_a_directory_is_named_after_the_model_and_the_fingerprint(served: list[str]) -> None:

@@ -95,6 +95,29 @@ def test_what_may_not_be_read_is_told_and_proves_no_sameness(proc: Proc) -> None
     assert not compare(fingerprint_of(found), again).same
 
 
+@pytest.mark.parametrize(
+    "before", [["uv", "run"], ["python3", "/opt/run.py"], ["docker-init", "--"]]
+)
+def test_who_stays_to_start_the_server_by_other_words_is_not_the_server(
+    proc: Proc, before: list[str]
+) -> None:
+    """It may set variables for it: its own environment is another one."""
+    proc.add(9, [*before, *SERVE])
+    proc.add(10, SERVE, parent=9)
+    proc.add(11, SERVE, parent=10)  # forked, as a worker of the API
+    environment(proc, 9, VLLM_USE_V1="0")
+    environment(proc, 10, VLLM_USE_V1="1")
+    found = told(proc, 9, 10, 11)
+    assert (found["pid"], found["environ"]) == (10, {"VLLM_USE_V1": "1"})
+
+
+def test_of_two_that_one_script_started_neither_is_told(proc: Proc) -> None:
+    proc.add(9, ["python3", "/opt/run.py", *SERVE])
+    proc.add(10, SERVE, parent=9)
+    proc.add(11, [*SERVE, "--port", "8001"], parent=9)
+    assert "no single process" in told(proc, 9, 10, 11)["unread"]["argv"]
+
+
 @pytest.mark.parametrize("several", [(), (SERVE, SERVE)], ids=["none", "two"])
 def test_without_one_head_there_is_no_command_line(proc: Proc, several: tuple[Any, ...]) -> None:
     pids = [proc.add(20 + i, words) and 20 + i for i, words in enumerate(several)]

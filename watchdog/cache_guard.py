@@ -24,6 +24,11 @@ SAFE: Final = 0
 STALE: Final = 2
 UNKNOWN: Final = 3
 
+_IGNORED: Final = {
+    "model": "model *", "drafter": "drafter *", "versions": "version *", "gpu": "gpu *",
+}  # fmt: skip
+"""What not to count where a part of the launch cannot be read before it starts, by first word."""
+
 SAME: Final = "none but this launch filled it"
 
 
@@ -63,13 +68,22 @@ def judged(directory: Path, now: Fingerprint) -> Answer:
 
 def _after_unknown(directory: Path, now: Fingerprint) -> str:
     """Say what would decide: of a launch that is not whole itself no stamp would say more."""
-    if [part for part, _ in now.unread] == ["versions"]:
+    if not now.partial:
+        return f"{set_aside_line(directory)}; or, if {SAME}, `watchdog cache stamp --same`"
+    parts = [part for part, _ in now.unread]
+    if parts == ["versions"]:
         return (
             "name the Python that it starts in the launch's words; or let no version count, with "
             "--ignore 'version *' for `stamp` and `verify` alike"
         )
-    own = "" if now.partial else f"; or, if {SAME}, `watchdog cache stamp --same`"
-    return set_aside_line(directory) + own
+    names = dict.fromkeys(_IGNORED.get(part.partition(" ")[0], "") for part in parts)
+    if "" in names:
+        return f"{set_aside_line(directory)}; this host cannot tell more of the launch by its words"
+    ignored = " ".join(f"--ignore '{name}'" for name in names)
+    return (
+        f"name what it starts by paths that this host can read; or let it not count, with "
+        f"{ignored} for `stamp` and `verify` alike"
+    )
 
 
 def stamped(directory: Path, found: Fingerprint, now: datetime, *, same: bool = False) -> str:
@@ -82,7 +96,7 @@ def stamped(directory: Path, found: Fingerprint, now: datetime, *, same: bool = 
     """
     had_files = holds_files(directory)
     try:
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)  # `cache key` names one in a folder to come
     except OSError as error:
         raise CommandError(f"{directory} cannot be made: {_reason(error)}") from None
     at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -112,6 +126,8 @@ def holds_files(directory: Path) -> bool:
         with os.scandir(directory) as entries:
             return any(not entry.name.startswith(NAME) for entry in entries)
     except FileNotFoundError:
+        if directory.is_symlink():
+            raise CommandError(f"{directory} is a link that leads nowhere") from None
         return False
     except OSError as error:
         raise CommandError(

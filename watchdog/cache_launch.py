@@ -150,7 +150,16 @@ def _option(key: str, value: Any) -> list[str]:
 
 
 def directory_name(words: Sequence[str], found: Fingerprint) -> str:
-    """Return a directory's name for this launch: the model, for people, and the fingerprint."""
+    """
+    Return a directory's name for this launch: the model, for people, and the fingerprint.
+
+    Raises CommandError where no model is named: then other launches would get the same directory.
+    """
+    if not any(factor.name == "model" for factor in found.factors):
+        raise CommandError(
+            "these words name no model, so that another launch would get the same directory: give "
+            "the words of vLLM itself, vllm serve MODEL ..., not those of a script"
+        )
     model = options(masked(with_config_file(words))).get("model", "")
     bare = _NOT_IN_A_NAME.sub("-", model.rstrip("/").rpartition("/")[2]).strip("-.")
     return f"{bare[:NAME_LENGTH] or 'vllm'}-{found.digest}"

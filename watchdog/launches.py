@@ -117,17 +117,26 @@ def _root(proc: Path, pid: int, *, contained: bool) -> str:
 
 
 def _head(pids: Collection[int], proc: Path) -> int | None:
-    """Return the process that the others descend from, of those with a server's command line."""
-    servers = {pid for pid in pids if is_server(p.argv(proc, pid))}
-    heads = []
-    for pid in servers:
-        try:
-            parent = p.process(proc, pid).parent
-        except (OSError, ValueError):
-            continue
-        if parent not in servers:
-            heads.append(pid)
-    return heads[0] if len(heads) == 1 else None
+    """
+    Return the process that the others descend from, of those with a server's command line.
+
+    One that stays to start another by other words (`uv run vllm serve`, a script with the words
+    of the launch behind its own) is none: it may set variables for that one.
+    """
+    words = {pid: argv for pid in pids if is_server(argv := p.argv(proc, pid))}
+    started: dict[int, list[int]] = {}
+    for pid in words:
+        with contextlib.suppress(OSError, ValueError):
+            started.setdefault(p.process(proc, pid).parent, []).append(pid)
+    heads = [pid for parent, some in started.items() if parent not in words for pid in some]
+    for _ in words:  # so often at most: ids that are used anew may seem to go in a ring
+        if len(heads) != 1:
+            break
+        below = [pid for pid in started.get(heads[0], ()) if words[pid] != words[heads[0]]]
+        if not below:
+            return heads[0]
+        heads = below
+    return None
 
 
 def _versions(proc: Path, pid: int, server: Server, told: dict[str, Any]) -> None:

@@ -22,7 +22,6 @@ from typing import Final
 from watchdog import processes as p
 
 DEFAULT_PORT: Final = 8000  # of `vllm serve`
-MARKS: Final = ("vllm serve", "vllm.entrypoints", "vllm/entrypoints")
 
 LAUNCHERS: Final = frozenset(
     {
@@ -33,16 +32,13 @@ LAUNCHERS: Final = frozenset(
 )
 """Programs whose command line may quote that of a server."""
 
-READERS: Final = frozenset(
-    {
-        *("vi", "vim", "nvim", "view", "nano", "emacs", "less", "more", "tail", "cat", "man"),
-        *("grep", "rg", "watch", "pgrep", "pkill", "journalctl", "git", "diff"),
-    }
-)
-"""Programs whose command line may name a file of vLLM's, or search for one; they start nothing."""
+ELSEWHERE: Final = frozenset({"ssh", "kubectl"})
+"""Programs that start a server on another host."""
 
-AS_BEGUN: Final = 2.0
-"""Seconds by which a process may have begun beside what its page says: each rounds for itself."""
+OURS: Final = frozenset({"watchdog", "serving-watchdog"})
+
+AS_BEGUN: Final = 5.0
+"""Seconds by which a process may have begun beside what its page says: clocks are set a little."""
 
 PROXIES: Final = frozenset(
     {
@@ -90,8 +86,25 @@ def is_server(argv: Sequence[str]) -> bool:
 
 
 def names_server(argv: Sequence[str]) -> bool:
-    """Whether a command line starts vLLM's server, or starts what starts it."""
-    return any(mark in " ".join(argv) for mark in MARKS) and program(argv) not in READERS
+    """
+    Whether a command line starts vLLM's server, or starts what starts it.
+
+    By whole words, so that who searches or reads vLLM's files is none; our own commands take the
+    words of a launch behind theirs.
+    """
+    names = [PurePosixPath(word).name for word in argv]
+    for i, (word, name) in enumerate(zip(argv, names, strict=True)):
+        if name in OURS:
+            return False
+        before, after = names[i - 1] if i else "", argv[i + 1] if i + 1 < len(argv) else ""
+        if name == "vllm" and after == "serve":
+            return True
+        if word == "-m" and after.startswith("vllm.entrypoints."):
+            return True
+        by_python = not i or before.startswith("python")
+        if by_python and "vllm/entrypoints/" in word and word.endswith(".py"):
+            return True
+    return False
 
 
 def program(argv: Sequence[str]) -> str:
@@ -121,13 +134,10 @@ class Search:
         if not real:
             behind = self._behind_proxy()
             inner = behind or self.port
-            shared = bool(self.sockets) and behind is None
-            real = self._named(inner, shared=shared)
-            if not shared and real and not (real := self._of_page(real)):
-                raise Unclear(
-                    f"a vLLM server names port {inner} and did not begin when the page says that "
-                    f"its process did: it is published on another port"
-                )
+            if self.sockets and behind is None:
+                real = self._named(inner, shared=True)
+            else:
+                real = self._published(inner, by_proxy=behind is not None)
         roots = {self._top(pid, inner) for pid in real}
         roots = {pid for pid in roots if not roots & self._parents(pid)}
         if not roots:
@@ -259,6 +269,32 @@ class Search:
         wholes = {pid: self._whole(pid) for pid in heads}
         return {pid: whole for pid, whole in wholes.items() if not whole & others}
 
+    def _published(self, inner: int, *, by_proxy: bool) -> set[int]:
+        """
+        Return the servers that may be published on the port, each in a network of its own.
+
+        Where no proxy tells the port inside, any of them may be. It must have begun as the page
+        says; where that does not say so, one must name the port, and none may be beside it.
+        """
+        named = self._named(inner, shared=False)
+        every = named if by_proxy else {pid for pid in self.servers if self._is_apart(pid)}
+        if not named and (by_proxy or self.page_began is None):
+            return set()
+        found = self._of_page(every)
+        if named and not found:
+            raise Unclear(
+                f"a vLLM server names port {inner} and did not begin when the page says that its "
+                f"process did: it may be published on another port, or this host's clock was set "
+                f"since"
+            )
+        return found
+
+    def _is_apart(self, server: int) -> bool:
+        """Whether a server's port is open in its network, and that is not the host's."""
+        port = port_of(self.words[server])
+        theirs = p.listening(self.proc / str(server) / "net", port)
+        return bool(theirs) and not theirs & p.listening(self.proc / "net", port)
+
     def _listens(self, server: int, network: int | None = None) -> bool:
         """Whether a server's port is open in the network of a process, else in the host's."""
         place = self.proc if network is None else self.proc / str(network)
@@ -276,9 +312,10 @@ class Search:
 
     def _top(self, pid: int, inner: int) -> int:
         """Climb from a worker of the API to the command that started it."""
+        ports = {inner, port_of(self.words[pid])} if pid in self.servers else {inner}
         for _ in self.servers:  # so often at most: ids that are used anew may seem to go in a ring
             parent = self.seen[pid].parent
-            if parent not in self.servers or port_of(self.words[parent]) != inner:
+            if parent not in self.servers or port_of(self.words[parent]) not in ports:
                 break
             pid = parent
         return pid

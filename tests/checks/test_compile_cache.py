@@ -63,6 +63,7 @@ def test_the_alert_names_one_next_step_and_what_was_ruled_out() -> None:
     assert f"watchdog cache set-aside --directory {ROOT}" in said.next_step
     assert "watchdog cache confirm qwen" in said.next_step
     assert any("by its artifacts: nothing in" in row for row in said.ruled_out)
+    assert any("nothing shows that this one did" in row for row in said.ruled_out)
     assert said.evidence["place"] == ROOT
     assert said.evidence["differs_in"] == ["image", "speculative-config num_speculative_tokens"]
 
@@ -576,6 +577,8 @@ def test_the_worst_place_speaks_and_names_the_others() -> None:
     assert watch.verdict() == "WARNING"
     assert "/k/aiter" in watch.text
     assert f"(also: {ROOT} safe)" in watch.text
+    ruled_out = watch.found[STALE].argument.ruled_out  # its graphs were compiled: it was shown
+    assert not any("nothing shows that this one did" in row for row in ruled_out)
 
 
 # --- a directory of two targets ------------------------------------------------------------------

@@ -103,7 +103,42 @@ def test_a_cache_that_is_safe_since_a_later_start_is_cleared_only_by_drafts_that
     one = case(None, safe, changes=with_events(STARTED, AGAIN), levels=levels)
     assert told(cache(one))[0] == kind
     step = argued(one).next_step
-    assert step.startswith("send the server" if kind == "suspect" else "restart the server as it")
+    assert step.startswith("send the server" if kind == "suspect" else "start it with the model")
+
+
+def test_while_nothing_is_known_since_a_later_start_its_drafts_decide() -> None:
+    one = case(changes=with_events(STARTED, AGAIN), levels={s.DRAFTS: 10.0})
+    assert argued(one).next_step.startswith("send the server some requests")
+    stale = other("CompileCacheStale", Verdict.WARNING)
+    one = case(None, stale, changes=with_events(STARTED, AGAIN), levels={s.DRAFTS: 10.0})
+    assert "moved aside" in argued(one).next_step
+
+
+def test_a_pair_that_is_dead_after_a_cold_start_is_decided_by_the_former_pair() -> None:
+    safe = other("CompileCacheStale", summary="this start compiled it for itself")
+    for first, decides in ((2.0, "a start with the former model"), (60.0, "the acceptance length")):
+        levels = {s.DRAFTS: 100.0, s.POSITIONS[0]: first}
+        kind, line = told(
+            mispaired(case(None, safe, changes=with_events(STARTED, AGAIN), levels=levels))
+        )
+        assert (kind, f"decided by {decides}" in line) == ("suspect", True)
+
+
+def test_where_drafts_come_from_a_store_of_its_own_a_restart_clears_nothing() -> None:
+    levels = {s.DRAFTS: 100.0, s.POSITIONS[0]: 2.0}
+    words = [*argv(), "--kv-transfer-config", '{"kv_connector": "LMCacheConnectorV1"}']
+    for facts, kind in ((launched(), "ruled out"), (launched(words), "silent")):
+        one = case(None, changes=with_events(STARTED, AGAIN), levels=levels, facts=facts)
+        assert told(corrupted(one))[0] == kind
+
+
+@pytest.mark.parametrize(("now", "kind"), [(960.0, "suspect"), (950.0, "ruled out")])
+def test_without_a_start_a_cache_is_only_suspected_where_traffic_moved(
+    now: float, kind: str
+) -> None:
+    """Kernels of other shapes are loaded when they are first used."""
+    one = case(bad(traffic={"prompt_tokens": [800.0, now]}))
+    assert told(cache(one))[0] == kind
 
 
 def test_one_that_began_while_the_process_ran_on_has_loaded_no_cache() -> None:
@@ -320,6 +355,16 @@ def test_switches_are_those_of_the_process_and_a_list_cut_short_says_so() -> Non
     assert many.words.endswith("RADIANCE_S07=1 and 3 more")
 
 
+@pytest.mark.parametrize(
+    "name", ["HIP_VISIBLE_DEVICES", "HIP_LAUNCH_BLOCKING", "TRITON_INTERPRET", "HSA_ENABLE_DEBUG"]
+)
+def test_what_chooses_a_card_or_makes_steps_slower_is_no_fast_path(name: str) -> None:
+    for value in ("0", "1"):
+        known = switches(launched(environ={name: value}))
+        assert (known.on, known.off) == ((), ())
+        assert told(fast_path(case(facts=launched(environ={name: value}))))[0] == "silent"
+
+
 def test_a_fast_path_is_ruled_out_of_a_dead_drafter_by_its_switches_and_the_step_time() -> None:
     facts = launched(environ=ENVIRON)
     steps = other("ServingStepsSlow", about=ENGINE, step_seconds=0.0392, usual_step_seconds=0.0391)
@@ -373,6 +418,22 @@ def test_prefix_cache_hits_are_suspected_where_they_rose(pair: list[float], kind
     assert told(prefix_hits(case(found)))[0] == kind
 
 
+@pytest.mark.parametrize(("now", "kind"), [(0.049, "ruled out"), (0.05, "silent")])
+def test_hits_as_before_rule_nothing_out_of_what_began_with_a_start(now: float, kind: str) -> None:
+    """It may be another version, which restores them wrongly."""
+    found = bad(*LOW, traffic={"prefix_hit_ratio": [now, now]})
+    assert told(prefix_hits(case(found, changes=with_events(STARTED))))[0] == kind
+
+
+def test_no_hit_says_nothing_of_a_process_that_is_gone_or_of_few_prompts() -> None:
+    levels = {s.PREFIX_QUERIES: 1000.0, s.PREFIX_HITS: 0.0}
+    assert told(prefix_hits(case(levels=levels)))[0] == "ruled out"
+    again = with_events(STARTED, AGAIN)
+    assert told(prefix_hits(case(levels=levels, changes=again)))[0] == "silent"
+    levels[s.PREFIX_QUERIES] = 999.0
+    assert told(prefix_hits(case(levels=levels)))[0] == "silent"
+
+
 def test_a_cache_of_prefixes_without_a_hit_restored_nothing() -> None:
     levels = {s.PREFIX_QUERIES: 120_000.0, s.PREFIX_HITS: 0.0}
     assert told(prefix_hits(case(levels=levels))) == (
@@ -395,7 +456,10 @@ def test_long_contexts_are_suspected_where_prompts_grew_long(pair: list[float], 
 )
 def test_short_prompts_rule_long_contexts_out(requests: float, tokens: float, kind: str) -> None:
     levels = {s.FIRST_TOKENS: requests, s.PROMPT_TOKENS: tokens}
-    assert told(long_contexts(case(levels=levels)))[0] == kind
+    since = with_events(STARTED)
+    assert told(long_contexts(case(levels=levels, changes=since)))[0] == kind
+    for other_time in (WATCHED, with_events(STARTED, AGAIN)):  # weeks before it, or after it
+        assert told(long_contexts(case(levels=levels, changes=other_time)))[0] == "silent"
 
 
 # --- the launch ----------------------------------------------------------------------------------

@@ -26,20 +26,24 @@ from watchdog.tree import Tree
 SERVE = ["/venv/bin/python", "/venv/bin/vllm", "serve", "m"]
 
 
+def served_on(port: int) -> list[str]:
+    return ["vllm", "serve", "--port", str(port)]
+
+
 def test_the_server_on_the_targets_port_counts_before_a_younger_one() -> None:
-    seen = [(["vllm serve", "--port", "8001"], 10.0), (["vllm serve", "--port=8002"], 20.0)]
+    seen = [(["vllm", "serve", "--port", "8001"], 10.0), (["vllm", "serve", "--port=8002"], 20.0)]
 
     assert youngest(seen, 8001) == 10.0
 
 
 def test_where_no_port_fits_the_youngest_server_counts() -> None:
-    seen = [(["vllm serve", "--port", "8001"], 10.0), (["vllm serve", "--port", "8002"], 20.0)]
+    seen = [(served_on(8001), 10.0), (served_on(8002), 20.0)]
 
     assert youngest(seen, 8218) == 20.0
 
 
 def test_a_server_that_listens_on_another_port_is_up_and_not_this_one() -> None:
-    seen = [(["vllm serve", "--port", "8001"], 10.0), (["vllm serve", "--port", "8002"], 20.0)]
+    seen = [(served_on(8001), 10.0), (served_on(8002), 20.0)]
 
     assert youngest(seen, 8218, frozenset({8002})) == 10.0
     assert youngest(seen, 8218, frozenset({8001, 8002})) is None
@@ -57,11 +61,39 @@ def test_other_processes_do_not_count() -> None:
     assert youngest([(["/usr/bin/python", "train.py", "--port", "8000"], 5.0)], 8000) is None
 
 
-@pytest.mark.parametrize("program", ["vim", "/usr/bin/less", "grep"])
-def test_who_reads_a_file_of_vllms_starts_no_server(program: str) -> None:
-    argv = [program, "/venv/lib/vllm/entrypoints/openai/api_server.py"]
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["vim", "/venv/lib/vllm/entrypoints/openai/api_server.py"],
+        ["grep", "-r", "vllm.entrypoints", "/src"],
+        ["find", "/src/vllm/entrypoints"],
+        ["htop", "--filter", "vllm serve"],
+        ["/usr/bin/python3", "-m", "pytest", "tests/vllm/entrypoints"],
+        ["python3", "/usr/bin/watchdog", "cache", "verify", "/c", "--", "vllm", "serve", "m"],
+    ],
+)
+def test_who_searches_or_reads_what_is_vllms_starts_no_server(argv: list[str]) -> None:
     assert youngest([(argv, 5.0)], 8000) is None
     assert not is_server(argv)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["/venv/bin/vllm", "serve", "m"],
+        ["/venv/bin/python3.12", "/venv/bin/vllm", "serve", "m"],
+        ["python", "-m", "vllm.entrypoints.openai.api_server", "--model", "m"],
+        ["python3", "/src/vllm/entrypoints/openai/api_server.py"],
+        ["docker-init", "--", "vllm", "serve", "m"],
+    ],
+)
+def test_the_ways_to_start_a_server(argv: list[str]) -> None:
+    assert youngest([(argv, 5.0)], 8000) == 5.0
+    assert is_server(argv)
+
+
+def test_a_server_that_is_started_on_another_host_is_none_here() -> None:
+    assert youngest([(["ssh", "gpu7", "vllm", "serve", "m"], 5.0)], 8000) is None
 
 
 def test_who_starts_a_container_with_a_server_may_be_starting_it() -> None:
@@ -264,7 +296,7 @@ def of_page(proc: Proc, began: float | None, port: int = 8000) -> set[int]:
     return Search(port, proc.root, LATER, page_began=page).find()
 
 
-@pytest.mark.parametrize("began", [48.0, 52.0, None])
+@pytest.mark.parametrize("began", [45.0, 55.0, None])
 def test_a_server_in_a_network_of_its_own_is_the_one_that_began_as_its_page_says(
     proc: Proc, began: float | None
 ) -> None:
@@ -273,7 +305,7 @@ def test_a_server_in_a_network_of_its_own_is_the_one_that_began_as_its_page_says
     assert of_page(proc, began) == {500, 501, 502, 503}
 
 
-@pytest.mark.parametrize("began", [47.9, 52.1])
+@pytest.mark.parametrize("began", [44.9, 55.1])
 def test_one_that_began_at_another_time_is_published_on_another_port(
     proc: Proc, began: float
 ) -> None:
@@ -288,6 +320,21 @@ def test_of_two_with_one_port_inside_it_is_the_one_that_began_as_the_page_says(p
         served(proc, pid, group=f"/system.slice/docker-{pid:064x}.scope", ticks=ticks)
         proc.listen(8000, 77 + pid, pid)
     assert of_page(proc, 90.0) == {600, 601, 602, 603}
+
+
+def test_where_nothing_tells_the_port_inside_it_is_who_began_as_the_page_says(proc: Proc) -> None:
+    """One is published by the kernel's own rules, of which no process tells."""
+    served(proc, group=CONTAINER, ticks=5000)
+    proc.listen(8000, 77, 500)
+    served(proc, 600, 9000, group=f"/system.slice/docker-{600:064x}.scope", ticks=9000)
+    proc.listen(9000, 78, 600)
+    assert of_page(proc, 90.0) == {600, 601, 602, 603}
+    assert of_page(proc, 50.0) == {500, 501, 502, 503}
+    for began in (None, 53.0):
+        if began is not None:
+            (proc.root / "600/stat").write_text((proc.root / "500/stat").read_text())
+        with pytest.raises(Unclear, match="2 servers may be the one"):
+            of_page(proc, began)
 
 
 def test_who_is_seen_to_listen_needs_no_time_to_agree(proc: Proc) -> None:

@@ -139,7 +139,7 @@ def stale(target: str, state: State, worst: Judged | None) -> Argument:
         f"{_others(state, worst)}",
         "code that this launch compiled for itself",
         proof,
-        ruled_out=tuple(_ruled_out(now)),
+        ruled_out=tuple(_ruled_out(now, worst)),
         suspects=tuple(_suspects(state, worst)),
         next_step=f"stop the server, run `{set_aside_line(worst)}`, start the same launch, "
         f"then `{commands.confirm(target)}`",
@@ -161,11 +161,12 @@ def _others(state: State, worst: Judged) -> str:
     return f" (also: {', '.join(rest)})" if rest else ""
 
 
-def _ruled_out(now: Start) -> Iterable[str]:
-    yield (
-        "a change that vLLM's own key sees: such a launch compiles anew, and nothing shows that "
-        "this one did"
-    )
+def _ruled_out(now: Start, worst: Judged) -> Iterable[str]:
+    if worst.kind in c.GRAPH_PLACES and not any(sign.says == c.COLD for sign in now.signs):
+        yield (
+            "a change that vLLM's own key sees: such a launch compiles anew, and nothing shows "
+            "that this one did"
+        )
     yield "what came into the directory after this start: only who was there before counts"
     for sign in now.signs:
         if sign.says == c.WARM:

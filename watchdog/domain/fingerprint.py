@@ -169,11 +169,7 @@ def fingerprint_of(
     `more` and `less` are configured names that count, or do not; of both, `more` wins. Secrets
     are masked once more here, so that none is ever hashed.
     """
-    unread = {
-        part: why
-        for part, why in unread_of(launch)
-        if f.counts(_ONE_OF.get(part, part), more, less)
-    }
+    unread = dict(unread_of(launch))
     found: dict[str, Factor] = {}
     for name, value, shown in facts_of(launch, more, unread):
         if not f.counts(name, more, less):
@@ -184,6 +180,7 @@ def fingerprint_of(
             break
         shown = one_line(masked_text(shown), MOST_SHOWN)  # noqa: PLW2901
         found[name] = Factor(name, _digest(masked_data(value)), shown)
+    unread = {part: why for part, why in unread.items() if _part_counts(part, more, less)}
     factors, told = tuple(sorted(found.values())), _bounded(unread)
     return Fingerprint(factors, told, _configured(more), _configured(less))
 
@@ -236,8 +233,14 @@ def as_blind(other: Fingerprint, one: Fingerprint) -> Fingerprint:
     theirs, own = ({x.name.partition(" ")[0] for x in f.factors} for f in (other, one))
     lacking = {part for word, part in NOT_OF_A_COMMAND.items() if word in theirs - own}
     lacking -= {part for part, _ in one.unread}
+    lacking = {x for x in lacking if all(_part_counts(x, y.more, y.less) for y in (other, one))}
     rows = ((part, "a command line does not tell it") for part in sorted(lacking))
     return replace(one, unread=(*one.unread, *rows))
+
+
+def _part_counts(part: str, more: Sequence[str], less: Sequence[str]) -> bool:
+    """Whether what could not be read counts: who ignores all factors of it need not read it."""
+    return f.counts(_ONE_OF.get(part, part), more, less)
 
 
 def _bounded(unread: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

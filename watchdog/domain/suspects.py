@@ -122,10 +122,17 @@ def _next_step(own: str, case: Case, out: list[Ruled]) -> str:
     """Name the place that is to be set aside, where it is known; not where no cache is to blame."""
     if own != SET_ASIDE:
         return own
-    if undecided(case) and case.sound(STALE) is not None:
+    if undecided(case) and case.alert(STALE) is None:
+        sound = case.sound(STALE) is not None
+        since = "this start compiled for itself" if sound else "it was started anew since"
         return (
-            "send the server some requests, then run `watchdog check`: this start compiled for "
-            "itself, and its drafts decide"
+            f"send the server some requests, then run `watchdog check`: {since}, and its drafts "
+            f"decide"
+        )
+    if any(one.about == "cache" for one in out) and case.dead_again is not None:
+        return (
+            "start it with the model, drafter and method that drafted well before: a restart did "
+            "not heal it, and its compile cache is ruled out"
         )
     if any(one.about == "cache" for one in out):
         return (

@@ -9,6 +9,7 @@ from watchdog.domain.cache_commands import confirm
 from watchdog.domain.cache_sight import places_in
 from watchdog.domain.causes import COLD_HEALS, COLD_START, OLD_CACHE
 from watchdog.domain.changes import RESTART, Event
+from watchdog.domain.changes_words import traffic_moved
 from watchdog.domain.finding import Finding
 from watchdog.domain.suspect import (
     LIKELY,
@@ -21,6 +22,7 @@ from watchdog.domain.suspect import (
     Ruled,
     Suspect,
 )
+from watchdog.domain.suspects_traffic import traffic_of
 
 ABOUT: Final = "cache"
 NAME: Final = OLD_CACHE
@@ -49,11 +51,16 @@ def cache(case: Case) -> Judged:
         return _suspect(POSSIBLE, proof, case)
     if safe is not None:
         return Ruled(ABOUT, f"{NAME}: {safe.argument.summary}")
-    if case.began_without_a_start:
-        ran = "" if case.ran_for is None else f", {w.span(case.ran_for)} after it"
-        why = f"its graphs are loaded at a start, and it began without one{ran}"
-        return Ruled(ABOUT, f"{NAME}: {why}")
-    return _by_changes(case)
+    return _without_a_start(case) if case.began_without_a_start else _by_changes(case)
+
+
+def _without_a_start(case: Case) -> Judged:
+    """Rule it out, unless other traffic may have loaded kernels of shapes that are new."""
+    ran = "" if case.ran_for is None else f", {w.span(case.ran_for)} after it"
+    why = f"its graphs are loaded at a start, and it began without one{ran}"
+    if traffic_moved(traffic_of(case)):
+        return _suspect(NAMED, f"against it: {why}", case)
+    return Ruled(ABOUT, f"{NAME}: {why}")
 
 
 def undecided(case: Case) -> bool:

@@ -19,6 +19,7 @@ from watchdog.domain.suspect import (
     Ruled,
     Suspect,
 )
+from watchdog.domain.suspects_cache import STALE
 
 PAIR: Final = "pair"
 STATE: Final = "state"
@@ -32,6 +33,8 @@ TWO_DRAFTERS: Final = (1.7, 2.3)
 
 MOST_TOLD: Final = 4
 
+KV_TRANSFER: Final = "kv-transfer-config"
+
 
 def mispaired(case: Case) -> Judged:
     """Judge whether the drafter fits the model: the same pair drafted well before, or did not."""
@@ -40,6 +43,8 @@ def mispaired(case: Case) -> Judged:
         return Ruled(PAIR, f"{name}: {_before(case, match)}")
     changed = match.compared.changed if match is not None else ()
     predicts, decides = PAIR_HEALS, AFTER_COLD
+    if case.dead_again is not None and case.sound(STALE) is not None:
+        decides = "a start with the former model and drafter"  # this one compiled, and is dead
     if match is not None and changed:
         names = [
             x.name if x.was == x.now else f"{x.name} {x.was or '(absent)'} -> {x.now or '(absent)'}"
@@ -80,6 +85,8 @@ def corrupted(case: Case) -> Judged:
     if case.finding.alertname != COLLAPSED:
         return None
     share = case.dead_again
+    if share is not None and any(name.startswith(KV_TRANSFER) for name in case.factors):
+        return None  # what lies in a store of its own outlasts a restart
     if share is not None:
         return Ruled(
             STATE,

@@ -15,6 +15,9 @@ NAME: Final = "a fast path that is off"
 FAMILIES: Final = ("RADIANCE_", "AITER_", "VLLM_ROCM_USE_", "VLLM_USE_", "TRITON_", "HIP_", "HSA_")
 """First letters of variables that switch kernels, in the order in which they are named."""
 
+NO_SWITCH: Final = ("DEVICE", "DEBUG", "BLOCKING", "INTERPRET", "LOG")
+"""Words in names of what chooses a card, tells more or makes kernels slower: no fast path."""
+
 MOST_NAMED: Final = 8
 AS_FAST: Final = 1.25
 """How much slower than in its healthy time a step may be and still be as fast."""
@@ -105,7 +108,9 @@ def _steps(case: Case) -> str:
 
 
 def _is_switch(name: str, value: object) -> bool:
-    return name.startswith(FAMILIES) and str(value).lower() in ON | OFF and not is_secret(name)
+    if is_secret(name) or any(word in name for word in NO_SWITCH):
+        return False
+    return name.startswith(FAMILIES) and str(value).lower() in ON | OFF
 
 
 def _rank(switch: tuple[str, str]) -> tuple[int, str]:

@@ -16,6 +16,12 @@ LONG: Final = "long"
 MOVED: Final = 0.15
 """Share of the prompt tokens by which hits must have risen before they are suspected."""
 
+LOOKED_UP: Final = 1000.0
+"""Prompt tokens below which no hit says nothing: a new process begins without any."""
+
+FEW_HITS: Final = 0.05
+"""Share of the prompt tokens below which hits are no cause, whatever the version."""
+
 LONGER, LONG_PROMPT = 1.5, 4000.0
 """How many times longer prompts must be, and how many tokens at least."""
 
@@ -32,7 +38,7 @@ def prefix_hits(case: Case) -> Judged:
         return None
     name, queries = "prefix-cache hits", case.level(s.PREFIX_QUERIES)
     hits, pair = case.level(s.PREFIX_HITS), traffic_of(case).get("prefix_hit_ratio")
-    if queries > 0 and hits == 0:
+    if queries >= LOOKED_UP and hits == 0 and not case.restarts_since:
         line = f"{name}: 0 of {w.count(queries)} prompt tokens since the start"
         return Ruled(PREFIX, line, spare=True)
     if pair is None:
@@ -45,6 +51,8 @@ def prefix_hits(case: Case) -> Judged:
             "that prompts nobody sent before are drafted as well as ever",
             "position 0 of one prompt that is new from its first word",
         )  # fmt: skip
+    if now >= FEW_HITS and not case.began_without_a_start:
+        return None  # another version may restore prefixes wrongly, of which there are as many
     return Ruled(PREFIX, f"{name}: {told}", spare=True)
 
 
@@ -59,6 +67,8 @@ def long_contexts(case: Case) -> Judged:
             "position 0 (or the step time) of one short prompt",
         )  # fmt: skip
     requests, prompt = case.first_tokens, case.level(s.PROMPT_TOKENS)
+    if case.restarts_since or not case.began_with_a_start:
+        return None  # the sums since the start are of another time than the finding
     if requests >= FEWEST and prompt / requests <= SHORT_PROMPT:
         mean = w.count(prompt / requests)
         line = f"{name}: {mean} tokens a prompt over {w.count(requests)} requests"

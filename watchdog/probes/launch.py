@@ -34,7 +34,15 @@ from watchdog.launches import launch_of
 from watchdog.pci import Gpu, numa_of, of_device
 from watchdog.pci import gpus as listed
 from watchdog.processes import hidden
-from watchdog.servers import DEFAULT_PORT, Search, Unclear, names_server, port_of
+from watchdog.servers import (
+    DEFAULT_PORT,
+    ELSEWHERE,
+    Search,
+    Unclear,
+    names_server,
+    port_of,
+    program,
+)
 from watchdog.tree import Tree, errno_name
 
 EVERY: Final = 300.0
@@ -275,7 +283,9 @@ def youngest(
     seen: Iterable[tuple[list[str], float]], port: int, taken: frozenset[int] = frozenset()
 ) -> float | None:
     """Return the start of the youngest server on this port, else of the youngest not yet up."""
-    servers = [(argv, at) for argv, at in seen if names_server(argv)]
+    servers = [
+        (argv, at) for argv, at in seen if names_server(argv) and program(argv) not in ELSEWHERE
+    ]
     on_port = [at for argv, at in servers if port_of(argv) == port]
     other = [at for argv, at in servers if port_of(argv) not in taken]
     return max(on_port or other, default=None)
