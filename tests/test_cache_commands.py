@@ -113,6 +113,26 @@ def test_a_target_or_a_directory_is_wanted(cache: Commands, what: list[str]) -> 
     assert "one of both" in refused(cache("set-aside", *what, "--config", cache.config))
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("set-aside", "--directory", "", "--force"),
+        ("prune", "--directory=", "--list"),
+        ("stamp", "", "--", "vllm", "serve", "/m"),
+        ("verify", "", "--", "vllm", "serve", "/m"),
+        ("key", "--root", "", "--", "vllm", "serve", "/m"),
+    ],
+)
+def test_an_empty_directory_is_not_the_working_directory(
+    cache: Commands, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    """As of a variable that is not set."""
+    monkeypatch.chdir(cache.cache)
+    said = refused(cache(*argv))
+    assert said == "serving-watchdog: DIR is empty; is the variable set?\n"
+    assert [path.name for path in cache.cache.iterdir()] == ["torch_compile_cache"]
+
+
 def test_a_target_that_is_not_known_or_has_no_directory_is_refused(cache: Commands) -> None:
     said = refused(cache("set-aside", "qwem", "--config", cache.config))
     assert "known: qwen, llama, bare" in said

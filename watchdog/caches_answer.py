@@ -95,10 +95,12 @@ class Place(_Part):
     One directory: `path` as the server sees it, and `here` on this host, empty if not known.
 
     Sizes in bytes, `oldest` and `newest` of its compiled files; `why` is one word of the check's.
-    `chosen`: it bypasses vLLM's own key.
+    `chosen`: it bypasses vLLM's own key. `looked`: what lies in it is known now; where it is not,
+    `verdict` and `words` are as of the last look, and nothing is told of files and stamp.
     """
 
     path: Text
+    looked: bool = True
     here: Words = ""
     kind: Words = ""
     by: Words = ""
@@ -169,11 +171,20 @@ class Row(_Part):
 
     @property
     def verdict(self) -> str:
-        """The worst of its places: stale beats unknown; without a place nothing is known."""
+        """
+        The worst of its places: stale beats unknown; without a place nothing is known.
+
+        None is safe that nobody looks at now: its files may have changed meanwhile.
+        """
         found = {place.verdict for place in self.places}
         if STALE in found:
             return STALE
-        return SAFE if found == {SAFE} and not self.unknown else UNKNOWN
+        return SAFE if found == {SAFE} and self.looked and not self.unknown else UNKNOWN
+
+    @property
+    def looked(self) -> bool:
+        """Whether what lies in its places is known now."""
+        return self.answers and all(place.looked for place in self.places)
 
     @property
     def last(self) -> Start | None:

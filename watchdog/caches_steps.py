@@ -9,10 +9,14 @@ from typing import Final, NamedTuple
 from watchdog.caches_answer import SAFE, STALE, Place, Row
 from watchdog.caches_confirm import COLD, WARM, Confirmed
 from watchdog.domain import cache_commands as commands
+from watchdog.domain.cache_outline import NEVER_UP
 from watchdog.domain.coldness import LAUNCH
 
 PARTIAL: Final = "partial"
 """The check's word for: no change was seen, and something of a launch could not be read."""
+
+PROCESS: Final = "/proc/"
+"""How a path begins that leads by way of a process, and is gone with it."""
 
 DOCTOR: Final = "`watchdog doctor` says which processes can be read here"
 
@@ -40,6 +44,8 @@ def after_show(row: Row, given: Given = NOTHING) -> str:
         return _after_stale(row, given)
     if not row.here:
         return "ask on the host where it runs: `watchdog cache show`"
+    if not row.answers and (row.starts or row.unknown == NEVER_UP):
+        return _after_quiet(row)
     if not row.places or row.now is None:
         return DOCTOR
     return _after_unknown(row, given)
@@ -49,10 +55,20 @@ def _after_stale(row: Row, given: Given) -> str:
     place = _there([place for place in row.places if place.verdict == STALE])
     if place.missing:
         return _anew(row, place)
+    if not row.answers:
+        return (
+            f"if it was not set aside yet, {_how(row, place, given)}; then start it, and "
+            f"`{commands.confirm(row.target)}` says whether that start was cold"
+        )
     return (
         f"{_aside(row, place, given)}; "
         f"then `{commands.confirm(row.target)}` says whether that start was cold"
     )
+
+
+def _after_quiet(row: Row) -> str:
+    """Say when there is more to know of a server that does not answer; it may be starting."""
+    return "ask again once it answers" if row.starts else "start it, then ask again"
 
 
 def _after_unknown(row: Row, given: Given) -> str:
@@ -96,9 +112,9 @@ def _after_doubt(row: Row, found: Confirmed, given: Given, *, log: bool) -> str:
 def _after_silence(row: Row, found: Confirmed) -> str:
     if not row.here:
         return f"ask on the host where it runs: `{commands.confirm(row.target)}`"
-    if found.start is None and row.unknown:
+    if found.start is None and row.unknown and row.unknown != NEVER_UP:
         return DOCTOR
-    return "ask again in a minute" if row.answers else "ask again once it answers"
+    return "ask again in a minute" if row.answers else _after_quiet(row)
 
 
 def _after_warm(row: Row, found: Confirmed, given: Given) -> str:
@@ -131,18 +147,21 @@ def _anew(row: Row, place: Place) -> str:
 
 def _aside(row: Row, place: Place, given: Given) -> str:
     """Say how the next start becomes a cold one."""
+    return f"stop the server, {_how(row, place, given)}, start it again"
+
+
+def _how(row: Row, place: Place, given: Given) -> str:
+    """Say how a place is set aside."""
     # By way of a process it is gone when the server is stopped.
-    here = "" if place.here.startswith("/proc/") else place.here
+    here = "" if place.here.startswith(PROCESS) else place.here
     if given.directory and given.directory in (here, place.path):
-        how = f"`{commands.set_aside_of(row.target)}`"
-    elif here or not (row.container or place.here):
-        how = f"`{commands.set_aside(here or place.path)}`"
-    else:
-        how = (
-            f"set aside the directory of this host that its container has as {place.path} "
-            f"(`watchdog cache set-aside --directory DIR`)"
-        )
-    return f"stop the server, {how}, start it again"
+        return f"`{commands.set_aside_of(row.target)}`"
+    if here or not (row.container or place.here):
+        return f"`{commands.set_aside(here or place.path)}`"
+    return (
+        f"set aside the directory of this host that its container has as {place.path} "
+        f"(`watchdog cache set-aside --directory DIR`)"
+    )
 
 
 def given_of(found: Mapping[str, Given], target: str) -> Given:

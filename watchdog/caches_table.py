@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from watchdog.caches_answer import Answer, FloorsRow, Made, Now, Place, Row, Start
+from watchdog.caches_answer import Answer, Fill, FloorsRow, Made, Now, Place, Row, Start
 from watchdog.caches_confirm import Confirmed
-from watchdog.caches_steps import Given, after_show, given_of
+from watchdog.caches_steps import PROCESS, Given, after_show, given_of
 from watchdog.domain import wording as w
 from watchdog.domain.cache_words import NOTHING_HERE
+from watchdog.domain.ledger import SEEN, STAMP, TRACES
 from watchdog.domain.starts import REPLACED
 
 NOTHING: Final = "-"
@@ -36,7 +37,7 @@ _SPACE: Final = "\x00"
 """Stands for a space at which a line may not end; no text that is printed has one."""
 
 _HOW: Final = {True: "compiled", False: "loaded", None: "not known"}
-_ORIGIN: Final = {"seen": "seen", "stamp": "its stamp", "traces": "times of files"}
+_ORIGIN: Final = {SEEN: "seen", STAMP: "its stamp", TRACES: "times of files"}
 
 
 def shown(answer: Answer, given: Mapping[str, Given], width: int = WIDE) -> str:
@@ -54,7 +55,7 @@ def confirmation(row: Row, found: Confirmed, step: str, width: int = WIDE) -> st
     """Return whether the last start was cold, with each sign, as text."""
     lines = wrapped(f"serving-watchdog: {row.target}: {found.words()}", width, "")
     if found.start is not None and not found.why:
-        lines += wrapped(_start_words(found.start, row.floors), width)
+        lines += wrapped(_start_words(found.start), width)
     if found.signs:
         cells = [(sign.name, sign.says, sign.text) for sign in found.signs]
         lines += _drawn(("sign", "says", "why"), cells, width)
@@ -71,6 +72,8 @@ def _row(row: Row, given: Given, width: int) -> Iterator[str]:
         yield from wrapped(f"not known: {row.unknown}", width)
     if row.starts and not row.answers:
         yield "  it does not answer now: this is of its last process"
+    if row.places and not row.looked:
+        yield from wrapped(f"not known: {_as_of(row)}", width)
     if row.note:
         yield from wrapped(f"note: {row.note}", width)
     if row.now is not None:
@@ -80,9 +83,16 @@ def _row(row: Row, given: Given, width: int) -> Iterator[str]:
     yield from _starts(row.starts, width)
     if row.floors.by:
         yield from wrapped(_floors(row.floors), width)
-    if row.asked is not None:
+    if row.asked is not None and row.looked:
         yield f"  its files were looked at {at(row.asked)}"
     yield from wrapped(f"next: {after_show(row, given)}", width)
+
+
+def _as_of(row: Row) -> str:
+    """Say of when the verdicts are, where nobody looks at the files now."""
+    last = "" if row.asked is None else f", {at(row.asked)}"
+    why = "" if row.answers else " while it does not answer"
+    return f"what lies in its places{why or ' now'}: each verdict is as of the last look{last}"
 
 
 def _now(now: Now, row: Row, width: int) -> Iterator[str]:
@@ -102,11 +112,14 @@ def _place(place: Place, row: Row, width: int) -> Iterator[str]:
     notes = [place.kind, f"from {place.by}" if place.by else ""]
     if place.chosen:
         notes = [f"{', '.join(filter(None, notes))}: bypasses vLLM's key"]
-    if place.here and place.here != place.path:
+    if place.here.startswith(PROCESS) and not row.answers:
+        notes.append("as its process saw it")  # the way to it was that process
+    elif place.here and place.here != place.path:
         notes.append(f"on this host {place.here}")
     elif row.container:
         notes.append("as its container sees it")
-    yield f"  {place.path} ({', '.join(filter(None, notes))}): {place.verdict}"
+    when = "" if row.looked else " at the last look"
+    yield f"  {place.path} ({', '.join(filter(None, notes))}): {place.verdict}{when}"
     told = [place.words] if place.words else []
     told.append(_holds(place))
     for line in told:
@@ -115,7 +128,7 @@ def _place(place: Place, row: Row, width: int) -> Iterator[str]:
     for line in map(_made, place.made):
         yield from wrapped(line, width, DEEP)
     told = [f"set aside {at(copy.at)}: {copy.name}" for copy in place.aside]
-    told += [f"stamp: {place.stamp}"] if place.stamp else []
+    told += [f"stamp: {place.stamp}"] if place.stamp and place.looked else []
     told += [f"not all of it was seen: {place.cut}"] if place.cut else []
     told += [f"could not be read: {': '.join(unread)}" for unread in place.unread]
     for line in told:
@@ -128,7 +141,7 @@ def _fills(place: Place, width: int) -> Iterator[str]:
         return
     cells = [
         (short(fill.digest), at(fill.first), at(fill.last), _HOW[fill.compiled],
-         _ORIGIN.get(fill.origin, fill.origin or NOTHING))
+         _known_from(fill))
         for fill in place.fills
     ]  # fmt: skip
     titles = ("used by", "first start", "last start", "how", "known from")
@@ -139,6 +152,13 @@ def _fills(place: Place, width: int) -> Iterator[str]:
             yield from wrapped(f"{short(fill.digest)} differs {by} {fill.changed}", width, DEEP)
 
 
+def _known_from(fill: Fill) -> str:
+    """Say who tells of a launch; a stamp has one start of it, a later one was seen."""
+    told = _ORIGIN.get(fill.origin, fill.origin or NOTHING)
+    later = fill.first is not None and fill.last is not None and fill.first < fill.last
+    return f"{told}, and seen since" if fill.origin == STAMP and later else told
+
+
 def _made(made: Made) -> str:
     """Say what vLLM itself noted of one of its key directories."""
     told = f"{made.path}: {at(made.oldest)} to {at(made.newest)}"
@@ -147,6 +167,8 @@ def _made(made: Made) -> str:
 
 
 def _holds(place: Place) -> str:
+    if not place.looked:
+        return "not looked at now"
     if place.missing:
         return "there is no such directory"
     if not place.files:
@@ -171,12 +193,11 @@ def _starts(starts: Sequence[Start], width: int) -> Iterator[str]:
             yield from wrapped(f"{at(one.start)} changed: {one.changed}", width)
 
 
-def _start_words(start: Start, floors: FloorsRow) -> str:
+def _start_words(start: Start) -> str:
+    """Say when and how long; the floors that it was held against are those of its sign."""
     told = f"started {at(start.start)}"
     if start.up_seconds is not None:
         told += f", answered after {start.up_seconds:.0f} s"
-        known = floors.by and floors.cold is not None and floors.warm is not None
-        told += f" ({_floors(floors)})" if known else ""
     if start.after_aside == REPLACED:
         return f"{told}, after its directory was replaced by another one"
     return f"{told}, after {start.after_aside} was set aside" if start.after_aside else told

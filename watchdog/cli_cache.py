@@ -10,7 +10,7 @@ import click
 
 from watchdog.cli_cache_launch import cache_key, cache_stamp, cache_verify
 from watchdog.cli_cache_target import cache_confirm, cache_show
-from watchdog.cli_options import confirm, settings_of, with_config
+from watchdog.cli_options import Directory, confirm, settings_of, with_config
 from watchdog.errors import CommandError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ for command in (cache_show, cache_confirm, cache_key, cache_stamp, cache_verify)
 _directory = click.option(
     "--directory",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Directory(),
     help="the cache directory; else cache.directory of TARGET in the configuration",
 )
 

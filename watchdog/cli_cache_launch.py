@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from watchdog.cli_options import settings_of
+from watchdog.cli_options import Directory, settings_of
 from watchdog.errors import CommandError
 
 MOST_NAMES: Final = 128
@@ -44,17 +44,18 @@ def _of_a_launch(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+_directory = click.argument("directory", metavar="DIR", type=Directory())
 
 
 @click.command("key")
-@click.option("--root", metavar="DIR", help="where it lies; else ~/.cache/vllm-launches")
+@click.option("--root", metavar="DIR", type=Directory(),
+              help="where it lies; else ~/.cache/vllm-launches")  # fmt: skip
 @_of_a_launch
-def cache_key(root: str | None, words: tuple[str, ...], **asked: Any) -> int:
+def cache_key(root: Path | None, words: tuple[str, ...], **asked: Any) -> int:
     """Print a path for the cache directory of this launch, with its fingerprint in the name."""
     from watchdog.cache_launch import directory_name, root_of
 
-    place = root_of(os.environ) if root is None else Path(root)
+    place = root_of(os.environ) if root is None else root
     click.echo(str(place / directory_name(words, _fingerprint(words, **asked))))
     return 0
 

@@ -34,6 +34,21 @@ class Seconds(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(str(error), param, ctx)
 
 
+class Directory(click.Path):
+    """A directory that is named; an empty word would be the working directory by accident."""
+
+    name = "directory"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a Path. Raises CommandError where the word is empty."""
+        if value == "":
+            raise CommandError("DIR is empty; is the variable set?")
+        return super().convert(value, param, ctx)
+
+
 def confirm(question: str, refused: str, told: Sequence[str] = ()) -> None:
     """Show lines and ask. Raises CommandError unless somebody says yes; `refused` is then said."""
     if not sys.stdin.isatty():

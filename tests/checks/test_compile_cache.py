@@ -600,7 +600,15 @@ def test_a_stamp_of_another_launch_before_this_one_is_stale() -> None:
     other = stamp(B, OLD - 60.0, "2026-09-11T14:12:20Z")
     watch = Watch().told(T0 - 5 * DAY, A, {**lies, "stamp": [other]})
     assert watch.verdict() == "WARNING"
-    assert "noted in its stamp" in watch.text
+    assert "noted in its stamp 2026-09-11T14:12:20Z" in watch.text
+
+
+def test_a_stamp_is_not_said_to_note_a_start_that_was_only_seen() -> None:
+    noted = stamp(A, OLD - 60.0, "2026-09-11T14:12:20Z")
+    watch = Watch().told(OLD - 30.0, A, {**place(entry(oldest=OLD)), "stamp": [noted]})
+    watch.runs(B, {**place(entry(oldest=OLD)), "stamp": [noted]})
+    assert watch.verdict() == "WARNING"
+    assert "(seen 2026-09-" in watch.text
 
 
 def test_a_stamp_says_nothing_of_files_that_are_older_than_it() -> None:

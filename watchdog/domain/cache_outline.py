@@ -20,6 +20,9 @@ Row = dict[str, Any]
 MOST_MADE: Final = 6
 """Key directories of one place, and parts of one, that are told."""
 
+NEVER_UP: Final = "it does not answer, and no start of it is known"
+"""Why nothing is known of a server that nobody saw running: no process of it is to be read."""
+
 
 def outline(state: State, facts: Facts, profile: Profile = NOTHING_DECLARED) -> Row:
     """Return it: `now`, `places`, `starts`, `floors`, `asked`, `unknown`."""
@@ -39,7 +42,11 @@ def outline(state: State, facts: Facts, profile: Profile = NOTHING_DECLARED) -> 
 
 
 def _not_yet(state: State) -> str:
-    return "" if state.judged else "it was not looked at since the start of its process"
+    if state.judged:
+        return ""
+    if not state.starts:
+        return "no start of it is known" if state.silent_at is None else NEVER_UP
+    return "it was not looked at since the start of its process"
 
 
 def _now(state: State, digest: str) -> Row | None:
@@ -57,9 +64,27 @@ def _now(state: State, digest: str) -> Row | None:
 def _places(state: State, told: Mapping[str, Any]) -> list[Row]:
     """Return the places of the newest survey, else those that were judged last."""
     facts: list[Row] = places_of(told)
-    if not facts:
-        facts = [{"path": one.path, "kind": one.kind, "id": one.identity} for one in state.judged]
-    return [_place(state, fact) for fact in facts]
+    if facts:
+        return [{**_place(state, fact), **_seen(fact), "looked": True} for fact in facts]
+    last = [
+        {"path": one.path, "kind": one.kind, "id": one.identity, "here": one.here}
+        for one in state.judged
+    ]
+    return [{**_place(state, fact), "looked": False} for fact in last]
+
+
+def _seen(fact: Mapping[str, Any]) -> Row:
+    """Return what only a look at the files tells: without one, none is not the same as no files."""
+    return {
+        "by": str(fact.get("by") or ""),
+        "files": fact.get("files") or 0,
+        "bytes": fact.get("bytes") or 0,
+        "oldest": fact.get("oldest"),
+        "newest": fact.get("newest"),
+        "made": _made(fact),
+        "aside": [dict(row) for row in fact.get("aside") or ()],
+        "stamp": _stamp(fact),
+    }
 
 
 def _place(state: State, fact: Mapping[str, Any]) -> Row:
@@ -70,19 +95,12 @@ def _place(state: State, fact: Mapping[str, Any]) -> Row:
     return {
         "path": path,
         "kind": str(fact.get("kind") or ""),
-        "by": str(fact.get("by") or ""),
-        "files": fact.get("files") or 0,
-        "bytes": fact.get("bytes") or 0,
-        "oldest": fact.get("oldest"),
-        "newest": fact.get("newest"),
+        "here": str(fact.get("here") or ""),
         "verdict": answer.says if answer else UNKNOWN,
         "words": words.said(state, answer) if answer else state.blind,
         "why": answer.why if answer else "",
         "chosen": is_chosen(fact) or bool(answer and answer.chosen),
         "fills": [_fill(state, fill, place) for fill in fills],
-        "made": _made(fact),
-        "aside": [dict(row) for row in fact.get("aside") or ()],
-        "stamp": _stamp(fact),
     }
 
 

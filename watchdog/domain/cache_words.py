@@ -86,7 +86,8 @@ def when(at: float) -> str:
 def _other(fill: Fill | None) -> str:
     if fill is None:
         return "another launch"
-    seen = "seen" if fill.origin == SEEN else "noted in its stamp"
+    later = fill.last > fill.first  # a stamp has one start of it: another one was seen
+    seen = "seen" if fill.origin == SEEN or later else "noted in its stamp"
     return f"the launch {fill.digest} ({seen} {when(fill.last)})"
 
 
