@@ -94,9 +94,9 @@ def names_server(argv: Sequence[str]) -> bool:
     """
     names = [PurePosixPath(word).name for word in argv]
     for i, (word, name) in enumerate(zip(argv, names, strict=True)):
-        if name in OURS:
-            return False
         before, after = names[i - 1] if i else "", argv[i + 1] if i + 1 < len(argv) else ""
+        if name in OURS and after == "cache":
+            return False
         if name == "vllm" and after == "serve":
             return True
         if word == "-m" and after.startswith("vllm.entrypoints."):

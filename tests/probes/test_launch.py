@@ -85,6 +85,7 @@ def test_who_searches_or_reads_what_is_vllms_starts_no_server(argv: list[str]) -
         ["python", "-m", "vllm.entrypoints.openai.api_server", "--model", "m"],
         ["python3", "/src/vllm/entrypoints/openai/api_server.py"],
         ["docker-init", "--", "vllm", "serve", "m"],
+        ["uv", "run", "--project", "/src/watchdog", "vllm", "serve", "m"],
     ],
 )
 def test_the_ways_to_start_a_server(argv: list[str]) -> None:
