@@ -368,7 +368,9 @@ def test_a_disk_with_models_that_hangs_costs_the_launch_alone(tmp_path, monkeypa
     proc = Proc(tmp_path / "proc")
     serving(proc)
     free, began = threading.Event(), threading.Event()
-    monkeypatch.setattr("watchdog.launches.models_of", lambda *_: began.set() or free.wait(30))
+    monkeypatch.setattr(
+        "watchdog.launches.models_of", lambda *_: began.set() or (free.wait(30) and {})
+    )
     monkeypatch.setattr("watchdog.recording.LAUNCH_SECONDS", 3.0)  # time for all before the models
     launch = Launch("t", "http://127.0.0.1:8000", Tree(tmp_path / "no-sys"), proc.root)
     with HostileServer(lambda visit: visit.send(answer(GOOD))) as server:
