@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from watchdog import processes as p
+from watchdog.domain.starts import NEAR, near
 
 DEFAULT_PORT: Final = 8000  # of `vllm serve`
 
@@ -36,9 +37,6 @@ ELSEWHERE: Final = frozenset({"ssh", "kubectl"})
 """Programs that start a server on another host."""
 
 OURS: Final = frozenset({"watchdog", "serving-watchdog"})
-
-AS_BEGUN: Final = 5.0
-"""Seconds by which a process may have begun beside what its page says: clocks are set a little."""
 
 PROXIES: Final = frozenset(
     {
@@ -135,7 +133,7 @@ class Search:
             behind = self._behind_proxy()
             inner = behind or self.port
             if self.sockets and behind is None:
-                real = self._named(inner, shared=True)
+                real = self._named(inner, self._in_network(shared=True))
             else:
                 real = self._published(inner, by_proxy=behind is not None)
         roots = {self._top(pid, inner) for pid in real}
@@ -201,19 +199,22 @@ class Search:
             raise Unclear(f"a port proxy listens on port {self.port}: it does not say for whom")
         return None
 
-    def _named(self, inner: int, *, shared: bool) -> set[int]:
+    def _named(self, inner: int, servers: Iterable[int]) -> set[int]:
+        """Return those of some servers whose command line names a port."""
+        return {pid for pid in servers if port_of(self.words[pid]) == inner}
+
+    def _in_network(self, *, shared: bool) -> set[int]:
         """
-        Return the servers whose command line names a port, and in whose network it is open.
+        Return the servers in whose network the port is open that their command line names.
 
         `shared`: by the very socket that the host's network shows; else it is a container's own.
         """
-        here = p.listening(self.proc / "net", inner)
         found = set()
         for pid in self.servers:
-            if port_of(self.words[pid]) == inner:
-                theirs = p.listening(self.proc / str(pid) / "net", inner)
-                if theirs and bool(theirs & here) == shared:
-                    found.add(pid)
+            port = port_of(self.words[pid])
+            theirs = p.listening(self.proc / str(pid) / "net", port)
+            if theirs and bool(theirs & p.listening(self.proc / "net", port)) == shared:
+                found.add(pid)
         return found
 
     def _holder(self, nobody: str) -> set[int]:
@@ -258,7 +259,7 @@ class Search:
 
     def _began_at(self, pid: int, at: float) -> bool:
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
-            return abs(p.started(self.proc, pid) - at) <= AS_BEGUN
+            return near(p.started(self.proc, pid), at, NEAR)
         return False
 
     def _unpublished(self) -> dict[int, set[int]]:
@@ -276,8 +277,9 @@ class Search:
         Where no proxy tells the port inside, any of them may be. It must have begun as the page
         says; where that does not say so, one must name the port, and none may be beside it.
         """
-        named = self._named(inner, shared=False)
-        every = named if by_proxy else {pid for pid in self.servers if self._is_apart(pid)}
+        apart = self._in_network(shared=False)
+        named = self._named(inner, apart)
+        every = named if by_proxy else apart
         if not named and (by_proxy or self.page_began is None):
             return set()
         found = self._of_page(every)
@@ -288,12 +290,6 @@ class Search:
                 f"since"
             )
         return found
-
-    def _is_apart(self, server: int) -> bool:
-        """Whether a server's port is open in its network, and that is not the host's."""
-        port = port_of(self.words[server])
-        theirs = p.listening(self.proc / str(server) / "net", port)
-        return bool(theirs) and not theirs & p.listening(self.proc / "net", port)
 
     def _listens(self, server: int, network: int | None = None) -> bool:
         """Whether a server's port is open in the network of a process, else in the host's."""
