@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 from watchdog.domain import wording as w
 from watchdog.domain.acceptance import NOTHING, Decode
 from watchdog.domain.again import for_ever
-from watchdog.domain.causes import cause
+from watchdog.domain.causes import LOST, NO_SERIES, START_LOG, cause
 from watchdog.domain.finding import OK, Argument, Finding, Verdict
 from watchdog.domain.history import Window, engine_of
 
@@ -130,11 +130,7 @@ def _no_series(window: Window, onset: tuple[float, float]) -> Argument:
         {"onset": list(onset)},
         ruled_out=("statistics switched off: other vllm: series are on the page",),
         suspects=(
-            cause(
-                "the launch lost its --speculative-config",
-                "that the page has no vllm:spec_decode series, whatever is asked",
-                "`speculative_config` in the start-up log",
-            ),
+            cause(LOST, NO_SERIES, START_LOG),
             cause(
                 "the wrong server on this port",
                 "another model, or other flags, than this target's",

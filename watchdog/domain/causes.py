@@ -26,6 +26,10 @@ PLAIN_RESTART: Final = "a plain restart before anything else is changed"
 
 NEW_VERSION: Final = "a new version, quantization or drafter checkpoint"
 
+LOST: Final = "the launch lost its --speculative-config"
+NO_SERIES: Final = "that the page has no vllm:spec_decode series, whatever is asked"
+START_LOG: Final = "`speculative_config` in the start-up log"
+
 CACHE: Final = cause(OLD_CACHE, COLD_HEALS, COLD_START)
 VERSION: Final = cause(
     NEW_VERSION,

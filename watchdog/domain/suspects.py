@@ -15,7 +15,7 @@ from typing import Final
 
 from watchdog.domain.acceptance_words import SET_ASIDE
 from watchdog.domain.cache_sight import set_aside
-from watchdog.domain.causes import NEW_VERSION, OLD_CACHE
+from watchdog.domain.causes import LOST, NEW_VERSION, OLD_CACHE
 from watchdog.domain.finding import Argument
 from watchdog.domain.suspect import PROVED, SPOKEN_FOR, Case, Judged, Ruled, Suspect
 from watchdog.domain.suspects_cache import STALE, cache, undecided
@@ -26,7 +26,7 @@ from watchdog.domain.suspects_drafter import (
     synthetic,
     too_deep,
 )
-from watchdog.domain.suspects_launch import LOST, another_launch, speculation_lost
+from watchdog.domain.suspects_launch import another_launch, speculation_lost
 from watchdog.domain.suspects_steps import fast_path
 from watchdog.domain.suspects_traffic import long_contexts, prefix_hits
 

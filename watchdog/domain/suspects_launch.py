@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from watchdog.domain.causes import NEW_VERSION
+from watchdog.domain.causes import LOST, NEW_VERSION, NO_SERIES, START_LOG
 from watchdog.domain.suspect import LIKELY, Case, Judged, Ruled, Suspect
 
 ABOUT: Final = "speculation"
-LOST: Final = "the launch lost its --speculative-config"
 OPTION: Final = "speculative-config"
 
 
@@ -24,8 +23,7 @@ def speculation_lost(case: Case) -> Judged:
     if not keys and "drafter" not in case.factors:
         return Suspect(
             ABOUT, LIKELY, LOST, "the command line of the process that serves has none",
-            "that the page has no vllm:spec_decode series, whatever is asked",
-            "`speculative_config` in the start-up log",
+            NO_SERIES, START_LOG,
         )  # fmt: skip
     told = ", ".join(f"{key} {keys[key]}" for key in ("method", "num_speculative_tokens")
                      if key in keys)  # fmt: skip
